@@ -1,0 +1,214 @@
+"""The values that cross a boundary: a span as received, a span as understood, and the parts of both.
+
+Structs of msgspec rather than dataclasses: the store keeps them as JSON, and encoding and decoding
+them is on the path of every span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+PhaseName = Literal["queue", "prefill", "wait", "generation", "model", "connect", "network", "client"]
+"""A part of a call's last attempt; `connect` counts as network and `client` as other on a timeline."""
+
+Source = Literal["reported", "joined", "derived", "observed", "inferred", "estimated"]
+"""How a number is known, strongest first."""
+
+SOURCES: tuple[Source, ...] = ("reported", "joined", "derived", "observed", "inferred", "estimated")
+
+SpanKind = Literal["task", "agent", "step", "tool", "model", "human", "evidence", "other"]
+"""What a span stands for. `evidence` only gives its times to a call; `other` is transparent."""
+
+TaskSource = Literal["declared", "run", "framework", "trace"]
+Outcome = Literal["success", "failure"]
+
+
+class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A span with its attributes as sent, from OTLP or from the SDK of this process."""
+
+    trace_id: str
+    """Lower-case hex as a rule; other texts are kept as they came."""
+    span_id: str
+    parent_id: str | None = None
+    name: str = ""
+    kind: int = 0
+    """OTLP number: 0 unspecified, 1 internal, 2 server, 3 client, 4 producer, 5 consumer."""
+    start_ns: int
+    end_ns: int | None = None
+    """None: the span has not ended, or its end was not sent."""
+    status: int = 0
+    """OTLP number: 0 unset, 1 ok, 2 error."""
+    attributes: Mapping[str, Any] = {}
+    scope: str = ""
+    """Name of the instrumentation scope."""
+    resource: Mapping[str, Any] = {}
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens of one call, normalised: input includes cache reads and writes, output includes reasoning.
+
+    None is "not reported", never 0.
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    """All cache writes, `cache_write_1h` among them."""
+    cache_write_1h: int | None = None
+    reasoning: int | None = None
+    server_tools: dict[str, int] = {}
+    """Uses of tools that ran at the provider, by kind."""
+    estimated: bool = False
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a call or a tool cost, how that is known, and what is missing from it."""
+
+    amount_usd: Decimal | None = None
+    """None: not priced; `unpriced` says why."""
+    by_class_usd: dict[str, Decimal] = {}
+    """Sums to the amount: `input` (neither read from nor written to a cache), `cache_read`, `cache_write`,
+    `cache_write_1h`, `output`, `server_tools`, `tool`, or `reported` for a total without classes."""
+    source: str | None = None
+    """`reported`, `table`, `config` or `given`."""
+    priced_as: str | None = None
+    """The entry of the price table, as `provider/model`."""
+    table: str | None = None
+    """Version of the price table."""
+    unpriced: tuple[str, ...] = ()
+    """Of `no_usage`, `unknown_model`, `unknown_server_tool`."""
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A measured part of a call."""
+
+    ns: int
+    source: Source
+    field: str | None = None
+    """Path of the raw field it was read from."""
+
+
+class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One HTTP exchange that did not give the answer, and the pause after it."""
+
+    duration_ns: int
+    backoff_ns: int = 0
+    status: str = ""
+    """HTTP status, or `timeout`, `connection`, `cancelled`, `cut`."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of one model operation. Times count from the start of its span."""
+
+    model: str | None = None
+    """As answered, else as asked for."""
+    provider: str | None = None
+    operation: str | None = None
+    response_id: str | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
+    """None: nobody has priced it yet."""
+    reported_cost_usd: Decimal | None = None
+    """What the provider or gateway says it charged."""
+    finish_reasons: tuple[str, ...] = ()
+    tool_calls: tuple[str, ...] = ()
+    """Names of the tools the answer asks for."""
+    stream: bool | None = None
+    stream_end: str | None = None
+    service_tier: str | None = None
+    attempts: int | None = None
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    first_token_ns: int | None = None
+    first_content_ns: int | None = None
+    phases: dict[str, Phase] = {}
+    """Measured parts by phase name; what is not measured is absent."""
+    queue_starts_late: bool = False
+    """The engine's queue figure begins after the request's arrival, so that time before it is queueing too."""
+    inter_token_histogram: dict[int, int] = {}
+    """Gaps between token chunks: bucket index -> count, upper bound 2^(index/8) ms."""
+    inter_token_max_ns: int | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of one tool run."""
+
+    call_id: str | None = None
+    cost: Cost | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a span that is neither call, tool nor step knows about the call above it."""
+
+    role: Literal["phase", "attempt", "http", "engine"]
+    phases: dict[str, Phase] = {}
+    queue_starts_late: bool = False
+    status: str | None = None
+    """Of an attempt or HTTP span: its HTTP status."""
+
+
+class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a span says about its task. Only the span that starts the task has more than the id."""
+
+    id: str
+    starts: bool = False
+    name: str | None = None
+    parent_id: str | None = None
+    outcome: Outcome | None = None
+    score: float | None = None
+    source: TaskSource = "declared"
+    labels: dict[str, str] = {}
+    spans: int | None = None
+    """Spans of the task that had ended in its process before it."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A span as understood, whatever vocabulary it came in."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    name: str = ""
+    start_ns: int
+    end_ns: int | None = None
+    kind: SpanKind = "other"
+    title: str = ""
+    """Its name in the profile: of the model, tool, agent, step or task."""
+    error: bool = False
+    error_type: str | None = None
+    scope: str = ""
+    service: str | None = None
+    attributes_count: int = 0
+    task: TaskMark | None = None
+    call: Call | None = None
+    tool: Tool | None = None
+    evidence: Evidence | None = None
+    server_side: bool = False
+    """Made by an engine, proxy or platform that served the call: evidence where a model span stands above."""
+    run: dict[str, str] = {}
+    """Of the resource: git commit, host, Python and SDK versions of the run."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The identity of a span: (trace id, span id)."""
+        return (self.trace_id, self.span_id)
+
+
+class OutcomeFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An outcome recorded after the task's spans; of several the one recorded last holds."""
+
+    task_id: str
+    outcome: Outcome
+    score: float | None = None
+    recorded_ns: int
+    """Wall clock of the recording, ns since the epoch."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a summary needs beside spans."""
+
+    outcomes: tuple[OutcomeFact, ...] = ()

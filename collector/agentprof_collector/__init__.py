@@ -1,0 +1,1 @@
+"""Receives spans, keeps them, and reports on the tasks they add up to."""
