@@ -1,0 +1,257 @@
+"""One OTLP export request of traces, JSON or protobuf, as bytes → its spans.
+
+Tolerant where the encodings in the field are: 64-bit numbers as text or number, enums as number or name,
+ids in any case and also such as are no hex, unknown fields. A span that has no identity or no start
+cannot be kept and is counted.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1 import common_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from agentprof.model import RawSpan
+from agentprof_collector.receive import Batch
+
+_KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+_STATUSES = ("UNSET", "OK", "ERROR")
+_HEX = re.compile("[0-9a-fA-F]+")
+
+
+class NotOtlp(ValueError):
+    """The bytes are no export request of traces; the text says what was wrong."""
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+# Field names are those of the encoding, so that decoding needs no renaming.
+
+
+class _Values(msgspec.Struct):
+    values: list[_AnyValue] | None = None
+
+
+class _Pairs(msgspec.Struct):
+    values: list[_KeyValue] | None = None
+
+
+class _AnyValue(msgspec.Struct):
+    stringValue: str | None = None
+    boolValue: bool | None = None
+    intValue: int | None = None
+    doubleValue: float | None = None
+    arrayValue: _Values | None = None
+    kvlistValue: _Pairs | None = None
+    bytesValue: str | None = None
+
+
+class _KeyValue(msgspec.Struct):
+    key: str = ""
+    value: _AnyValue | None = None
+
+
+class _Status(msgspec.Struct):
+    code: int | str | None = None
+
+
+class _Span(msgspec.Struct):
+    traceId: str | None = None
+    spanId: str | None = None
+    parentSpanId: str | None = None
+    name: str | None = None
+    kind: int | str | None = None
+    startTimeUnixNano: int | None = None
+    endTimeUnixNano: int | None = None
+    attributes: list[_KeyValue] | None = None
+    status: _Status | None = None
+
+
+class _Scope(msgspec.Struct):
+    name: str | None = None
+
+
+class _ScopeSpans(msgspec.Struct):
+    scope: _Scope | None = None
+    spans: list[_Span] | None = None
+
+
+class _Resource(msgspec.Struct):
+    attributes: list[_KeyValue] | None = None
+
+
+class _ResourceSpans(msgspec.Struct):
+    resource: _Resource | None = None
+    scopeSpans: list[_ScopeSpans] | None = None
+
+
+class _Request(msgspec.Struct):
+    resourceSpans: list[_ResourceSpans] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+# Not strict: numbers written as text are numbers.
+_decoder = msgspec.json.Decoder(_Request, strict=False)
+
+
+def decode_json(data: bytes | str) -> Batch:
+    """The spans of one request in OTLP/JSON.
+
+    Raises:
+        NotOtlp: no JSON, or JSON that is no export request of traces.
+    """
+    try:
+        request = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise NotOtlp(str(error)) from error
+    if request.resourceSpans is msgspec.UNSET:
+        _refuse_other_documents(data)
+        return Batch([])
+    spans: list[RawSpan] = []
+    skipped = 0
+    for group in request.resourceSpans or ():
+        resource = _json_attributes(group.resource.attributes if group.resource else None)
+        for scope_spans in group.scopeSpans or ():
+            scope = (scope_spans.scope.name if scope_spans.scope else None) or ""
+            for sent in scope_spans.spans or ():
+                span = _from_json(sent, scope, resource)
+                if span is None:
+                    skipped += 1
+                else:
+                    spans.append(span)
+    return Batch(spans, skipped)
+
+
+def _refuse_other_documents(data: bytes | str) -> None:
+    """An empty request, logs and metrics hold no spans and are fine; any other object is a mistake."""
+    keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    if keys and not keys.keys() & {"resourceLogs", "resourceMetrics"}:
+        raise NotOtlp(f"expected the key resourceSpans, found {', '.join(sorted(keys)[:5])}")
+
+
+def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
+    trace_id, span_id = _text_id(sent.traceId), _text_id(sent.spanId)
+    if trace_id is None or span_id is None or not sent.startTimeUnixNano or sent.startTimeUnixNano < 0:
+        return None
+    return RawSpan(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=_text_id(sent.parentSpanId),
+        name=sent.name or "",
+        kind=_enum(sent.kind, "SPAN_KIND_", _KINDS),
+        start_ns=sent.startTimeUnixNano,
+        end_ns=sent.endTimeUnixNano or None,
+        status=_enum(sent.status.code if sent.status else None, "STATUS_CODE_", _STATUSES),
+        attributes=_json_attributes(sent.attributes),
+        scope=scope,
+        resource=resource,
+    )
+
+
+def _text_id(text: str | None) -> str | None:
+    """Hex in lower case, other texts as they came; None for what stands for "no id"."""
+    if not text or not text.strip("0"):
+        return None
+    return text.lower() if _HEX.fullmatch(text) else text
+
+
+def _enum(value: int | str | None, prefix: str, names: tuple[str, ...]) -> int:
+    if isinstance(value, int):
+        return value
+    name = (value or "").removeprefix(prefix)
+    return names.index(name) if name in names else 0
+
+
+def _json_attributes(pairs: Iterable[_KeyValue] | None) -> dict[str, Any]:
+    return {pair.key: _json_value(pair.value) for pair in pairs or ()}
+
+
+def _json_value(value: _AnyValue | None) -> Any:
+    if value is None:
+        return None
+    if value.arrayValue is not None:
+        return [_json_value(item) for item in value.arrayValue.values or ()]
+    if value.kvlistValue is not None:
+        return _json_attributes(value.kvlistValue.values)
+    if value.bytesValue is not None:
+        try:
+            return base64.b64decode(value.bytesValue)
+        except binascii.Error:
+            return value.bytesValue
+    for scalar in (value.stringValue, value.intValue, value.doubleValue):
+        if scalar is not None:
+            return scalar
+    return value.boolValue
+
+
+# --- protobuf ------------------------------------------------------------------------------------
+
+
+def decode_protobuf(data: bytes) -> Batch:
+    """The spans of one request in OTLP protobuf.
+
+    Raises:
+        NotOtlp: the bytes are no such message.
+    """
+    try:
+        request = ExportTraceServiceRequest.FromString(data)
+    except DecodeError as error:
+        raise NotOtlp("the bytes are no protobuf ExportTraceServiceRequest") from error
+    if data and not request.resource_spans:
+        raise NotOtlp("the protobuf message holds no resource spans")
+    spans: list[RawSpan] = []
+    skipped = 0
+    for group in request.resource_spans:
+        resource = _attributes(group.resource.attributes)
+        for scope_spans in group.scope_spans:
+            for sent in scope_spans.spans:
+                span = _from_protobuf(sent, scope_spans.scope.name, resource)
+                if span is None:
+                    skipped += 1
+                else:
+                    spans.append(span)
+    return Batch(spans, skipped)
+
+
+def _from_protobuf(sent: trace_pb2.Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
+    trace_id, span_id = _bytes_id(sent.trace_id), _bytes_id(sent.span_id)
+    if trace_id is None or span_id is None or not sent.start_time_unix_nano:
+        return None
+    return RawSpan(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=_bytes_id(sent.parent_span_id),
+        name=sent.name,
+        kind=sent.kind,
+        start_ns=sent.start_time_unix_nano,
+        end_ns=sent.end_time_unix_nano or None,
+        status=sent.status.code,
+        attributes=_attributes(sent.attributes),
+        scope=scope,
+        resource=resource,
+    )
+
+
+def _bytes_id(sent: bytes) -> str | None:
+    return sent.hex() if any(sent) else None
+
+
+def _attributes(pairs: Iterable[common_pb2.KeyValue]) -> dict[str, Any]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: common_pb2.AnyValue) -> Any:
+    field = value.WhichOneof("value")
+    if field is None:
+        return None
+    if field == "array_value":
+        return [_value(item) for item in value.array_value.values]
+    if field == "kvlist_value":
+        return _attributes(value.kvlist_value.values)
+    return getattr(value, field)
