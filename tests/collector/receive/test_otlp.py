@@ -1,0 +1,166 @@
+import json
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from agentprof_collector.receive.otlp import NotOtlp, decode_json, decode_protobuf
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def request(**span: Any) -> str:
+    """One request with one span, whose fields can be overruled; None removes a field."""
+    fields = {"traceId": TRACE, "spanId": SPAN, "startTimeUnixNano": "1000", "endTimeUnixNano": "3000"} | span
+    sent = {key: value for key, value in fields.items() if value is not None}
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "agent"}}]}
+    scope_spans = [{"scope": {"name": "lib", "version": "1"}, "spans": [sent], "schemaUrl": "x"}]
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]})
+
+
+def test_a_span_with_all_fields() -> None:
+    """Every field of the encoding arrives in its place; unknown ones are ignored."""
+    batch = decode_json(
+        request(
+            parentSpanId="00F067AA0BA902B7", name="chat", kind=3, status={"code": 2}, flags=256, events=[{}]
+        )
+    )
+    (span,) = batch.spans
+    assert (span.trace_id, span.span_id, span.parent_id) == (TRACE, SPAN, "00f067aa0ba902b7")
+    assert (span.name, span.kind, span.status, span.scope) == ("chat", 3, 2, "lib")
+    assert (span.start_ns, span.end_ns) == (1000, 3000)
+    assert span.resource == {"service.name": "agent"}
+    assert batch.skipped == 0
+
+
+def test_attribute_values_of_every_type() -> None:
+    """Values keep their Python type; arrays and maps are plain lists and dicts."""
+    values = {
+        "text": {"stringValue": "5"},
+        "flag": {"boolValue": False},
+        "int": {"intValue": "-7"},
+        "number": {"intValue": 9007199254740993},
+        "double": {"doubleValue": 0.5},
+        "nan_text": {"doubleValue": "Infinity"},
+        "list": {"arrayValue": {"values": [{"intValue": 1}, {"stringValue": "b"}]}},
+        "empty_list": {"arrayValue": {}},
+        "map": {"kvlistValue": {"values": [{"key": "k", "value": {"arrayValue": {"values": []}}}]}},
+        "bytes": {"bytesValue": "AAE="},
+        "nothing": {},
+    }
+    sent = [{"key": key, "value": value} for key, value in values.items()]
+    (span,) = decode_json(request(attributes=sent)).spans
+    assert span.attributes == {
+        "text": "5",
+        "flag": False,
+        "int": -7,
+        "number": 9007199254740993,
+        "double": 0.5,
+        "nan_text": float("inf"),
+        "list": [1, "b"],
+        "empty_list": [],
+        "map": {"k": []},
+        "bytes": b"\x00\x01",
+        "nothing": None,
+    }
+
+
+def test_both_encodings_give_the_same_span() -> None:
+    """A request in protobuf is read as the same request in JSON."""
+    message = ExportTraceServiceRequest()
+    group = message.resource_spans.add()
+    group.resource.attributes.add(key="service.name").value.string_value = "agent"
+    scope_spans = group.scope_spans.add()
+    scope_spans.scope.name = "lib"
+    span = scope_spans.spans.add(
+        trace_id=bytes.fromhex(TRACE), span_id=bytes.fromhex(SPAN), name="chat", kind=3
+    )
+    span.start_time_unix_nano, span.end_time_unix_nano = 1000, 3000
+    span.status.code = 2
+    span.attributes.add(key="tokens").value.int_value = 12
+    span.attributes.add(key="list").value.array_value.values.add().bool_value = True
+    span.attributes.add(key="map").value.kvlist_value.values.add(key="k").value.double_value = 0.5
+    attributes = [
+        {"key": "tokens", "value": {"intValue": "12"}},
+        {"key": "list", "value": {"arrayValue": {"values": [{"boolValue": True}]}}},
+        {"key": "map", "value": {"kvlistValue": {"values": [{"key": "k", "value": {"doubleValue": 0.5}}]}}},
+    ]
+    from_json = decode_json(request(name="chat", kind=3, status={"code": 2}, attributes=attributes))
+    assert decode_protobuf(message.SerializeToString()) == from_json
+
+
+@pytest.mark.parametrize(
+    ("field", "sent", "expected"),
+    [
+        ("traceId", TRACE.upper(), TRACE),
+        ("traceId", "Run-42", "Run-42"),
+        ("parentSpanId", "", None),
+        ("parentSpanId", "0000000000000000", None),
+        ("startTimeUnixNano", 1000, 1000),
+        ("endTimeUnixNano", None, None),
+        ("endTimeUnixNano", "0", None),
+        ("kind", "SPAN_KIND_SERVER", 2),
+        ("status", {"code": "STATUS_CODE_ERROR"}, 2),
+        ("status", {}, 0),
+        ("name", None, ""),
+    ],
+)
+def test_what_is_tolerated(field: str, sent: object, expected: object) -> None:
+    """Spellings found in the field are read as what they mean."""
+    names = {
+        "traceId": "trace_id",
+        "parentSpanId": "parent_id",
+        "startTimeUnixNano": "start_ns",
+        "endTimeUnixNano": "end_ns",
+    }
+    (span,) = decode_json(request(**{field: sent})).spans
+    assert getattr(span, names.get(field, field)) == expected
+
+
+@pytest.mark.parametrize("field", ["traceId", "spanId", "startTimeUnixNano"])
+@pytest.mark.parametrize("sent", [None, "0"])
+def test_a_span_without_identity_or_start_is_counted(field: str, sent: object) -> None:
+    """Such a span cannot be kept: it is left out and counted."""
+    batch = decode_json(request(**{field: sent}))
+    assert (batch.spans, batch.skipped) == ([], 1)
+    message = ExportTraceServiceRequest()
+    message.resource_spans.add().scope_spans.add().spans.add(name="no ids")
+    assert decode_protobuf(message.SerializeToString()).skipped == 1
+
+
+@pytest.mark.parametrize("text", ["{}", '{"resourceSpans": null}', '{"resourceLogs": []}'])
+def test_a_request_without_spans(text: str) -> None:
+    """Empty requests and other signals hold no spans and are no error."""
+    assert decode_json(text).spans == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"data": [{"traceID": "1"}]}', "expected the key resourceSpans, found data"),
+        ('{"resourceSpans": [', "truncated"),
+        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "soon"}]}]}]}', "startTime"),
+        ("[]", "Expected `object`"),
+        ('{"resourceSpans": 3}', "resourceSpans"),
+    ],
+)
+def test_what_is_refused(text: str, says: str) -> None:
+    """A refusal names the place and what was expected."""
+    with pytest.raises(NotOtlp, match=says):
+        decode_json(text)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    """Values nested deeper than the stack are an error, no crash."""
+    value = '{"arrayValue":{"values":[' * 20_000
+    with pytest.raises(NotOtlp):
+        decode_json('{"resourceSpans":[{"resource":{"attributes":[{"key":"k","value":' + value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xff\xff", b"plain text", ExportTraceServiceRequest().SerializeToString() + b"\x78\x01"]
+)
+def test_protobuf_of_something_else_is_refused(data: bytes) -> None:
+    """Bytes that are no request, or one of unknown fields only, are an error."""
+    with pytest.raises(NotOtlp):
+        decode_protobuf(data)
