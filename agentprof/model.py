@@ -72,8 +72,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount_usd: Decimal | None = None
     """None: not priced; `unpriced` says why."""
     by_class_usd: dict[str, Decimal] = {}
-    """Sums to the amount: `input` (neither read from nor written to a cache), `cache_read`, `cache_write`,
-    `cache_write_1h`, `output`, `server_tools`, `tool`, or `reported` for a total without classes."""
+    """Sums to the amount: `input` (neither read from nor written to a cache), `cache_read`, `cache_write`
+    (without those kept for an hour), `cache_write_1h`, `output`, `request` (a fee a call), `server_tools`,
+    `self_hosted` (time of an own machine), `tool`, or `reported` for a total without classes."""
     source: str | None = None
     """`reported`, `table`, `config` or `given`."""
     priced_as: str | None = None
@@ -108,6 +109,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
     """As answered, else as asked for."""
     provider: str | None = None
+    server: str | None = None
+    """Address of the endpoint, `host` or `host:port`."""
     operation: str | None = None
     response_id: str | None = None
     usage: Usage | None = None
