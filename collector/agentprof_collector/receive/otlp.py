@@ -24,6 +24,7 @@ from agentprof_collector.receive import Batch
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
+_LATEST_NS = 2**63 - 1
 _HEX = re.compile("[0-9a-fA-F]+")
 
 
@@ -137,7 +138,8 @@ def _refuse_other_documents(data: bytes | str) -> None:
 
 def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
     trace_id, span_id = _text_id(sent.traceId), _text_id(sent.spanId)
-    if trace_id is None or span_id is None or not sent.startTimeUnixNano or sent.startTimeUnixNano < 0:
+    start_ns = _time(sent.startTimeUnixNano)
+    if trace_id is None or span_id is None or start_ns is None:
         return None
     return RawSpan(
         trace_id=trace_id,
@@ -145,13 +147,18 @@ def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | N
         parent_id=_text_id(sent.parentSpanId),
         name=sent.name or "",
         kind=_enum(sent.kind, "SPAN_KIND_", _KINDS),
-        start_ns=sent.startTimeUnixNano,
-        end_ns=sent.endTimeUnixNano or None,
+        start_ns=start_ns,
+        end_ns=_time(sent.endTimeUnixNano),
         status=_enum(sent.status.code if sent.status else None, "STATUS_CODE_", _STATUSES),
         attributes=_json_attributes(sent.attributes),
         scope=scope,
         resource=resource,
     )
+
+
+def _time(sent_ns: int | None) -> int | None:
+    """0 stands for "not set"; what no signed 64-bit number holds is no time."""
+    return sent_ns if sent_ns is not None and 0 < sent_ns <= _LATEST_NS else None
 
 
 def _text_id(text: str | None) -> str | None:
@@ -221,7 +228,8 @@ def decode_protobuf(data: bytes) -> Batch:
 
 def _from_protobuf(sent: trace_pb2.Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
     trace_id, span_id = _bytes_id(sent.trace_id), _bytes_id(sent.span_id)
-    if trace_id is None or span_id is None or not sent.start_time_unix_nano:
+    start_ns = _time(sent.start_time_unix_nano)
+    if trace_id is None or span_id is None or start_ns is None:
         return None
     return RawSpan(
         trace_id=trace_id,
@@ -229,8 +237,8 @@ def _from_protobuf(sent: trace_pb2.Span, scope: str, resource: dict[str, Any]) -
         parent_id=_bytes_id(sent.parent_span_id),
         name=sent.name,
         kind=sent.kind,
-        start_ns=sent.start_time_unix_nano,
-        end_ns=sent.end_time_unix_nano or None,
+        start_ns=start_ns,
+        end_ns=_time(sent.end_time_unix_nano),
         status=sent.status.code,
         attributes=_attributes(sent.attributes),
         scope=scope,

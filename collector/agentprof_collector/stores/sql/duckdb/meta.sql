@@ -1,0 +1,1 @@
+CREATE TABLE IF NOT EXISTS agentprof_meta (schema_version INTEGER NOT NULL);

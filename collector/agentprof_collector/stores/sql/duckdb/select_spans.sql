@@ -1,0 +1,1 @@
+SELECT body FROM spans WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));

@@ -1,0 +1,1 @@
+SELECT summary FROM tasks WHERE task_id = $task_id;
