@@ -6,7 +6,6 @@ Start reading here. Each step is one call; the store is the only state.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import batched
 from typing import BinaryIO
 
 from agentprof.model import Facts, OutcomeFact, RawSpan, Span
@@ -81,8 +80,9 @@ def recompute(store: Store, trace_ids: Iterable[str]) -> int:
     """
     done: set[str] = set()
     count = 0
-    for some in batched(sorted(trace_ids), _TRACES_PER_RECOMPUTE):
-        todo = set(some) - done
+    ordered = sorted(trace_ids)
+    for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
+        todo = set(ordered[at : at + _TRACES_PER_RECOMPUTE]) - done
         if not todo:
             continue
         connected, spans = _connected(store, todo)

@@ -1,0 +1,202 @@
+"""What a person reads of one summary, as short texts and rows; drawing them is for others.
+
+Everything here takes a summary in its JSON form (`TaskSummary.to_dict()`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from agentprof import _format as fmt
+
+Document = Mapping[str, Any]
+
+PHASES: dict[str, tuple[str, str]] = {
+    "queue": ("q", "waiting in the engine's queue"),
+    "prefill": ("p", "reading the prompt"),
+    "wait": ("w", "before the first token"),
+    "generation": ("g", "generating tokens"),
+    "model": ("m", "in model calls, undivided"),
+    "backoff": ("b", "pausing before a retry"),
+    "failed_attempt": ("f", "in attempts that failed"),
+    "network": ("n", "on the network"),
+    "tool": ("t", "in tools"),
+    "human": ("h", "waiting for a person"),
+    "step": ("s", "in steps of the program"),
+    "other": (".", "in the program itself"),
+}
+"""Of every part of a timeline, in order: its letter in a bar without colours, and what it means."""
+
+_GROUPS: dict[str, tuple[str, ...]] = {
+    "the model": ("queue", "prefill", "wait", "generation", "model"),
+    "retries": ("backoff", "failed_attempt"),
+    "the network": ("network",),
+    "tools": ("tool",),
+    "people": ("human",),
+    "the program": ("step", "other"),
+}
+
+_UNPRICED = {
+    "unknown_model": ("call of a model with no known price", "calls of models with no known price"),
+    "no_usage": ("call without usage", "calls without usage"),
+    "abandoned_attempts": ("abandoned attempt, perhaps billed", "abandoned attempts, perhaps billed"),
+    "unknown_server_tool": ("server tool with no known price", "server tools with no known price"),
+}
+
+
+class Part(NamedTuple):
+    """A part of the timeline."""
+
+    name: str
+    ns: int
+    share: str
+
+
+def parts(summary: Document) -> list[Part]:
+    """The parts of the timeline that are not empty, in the order of `PHASES`."""
+    timeline = summary["timeline_ns"]
+    wall = summary["wall_ns"]
+    return [
+        Part(name, timeline[name], fmt.share(timeline[name], wall)) for name in PHASES if timeline.get(name)
+    ]
+
+
+def bar(summary: Document, width: int) -> list[tuple[str, int]]:
+    """How many of `width` cells each part of the timeline fills; a part that is there fills at least one."""
+    shown = parts(summary)[:width]
+    total = sum(part.ns for part in shown)
+    if not total:
+        return []
+    spare = width - len(shown)
+    exact = [spare * part.ns / total for part in shown]
+    cells = [1 + int(size) for size in exact]
+    by_remainder = sorted(range(len(shown)), key=lambda at: int(exact[at]) - exact[at])
+    for at in by_remainder[: width - sum(cells)]:
+        cells[at] += 1
+    return [(part.name, size) for part, size in zip(shown, cells, strict=True)]
+
+
+def waited_for(summary: Document) -> str:
+    """`the model 62%, tools 25%, ...`: the largest first."""
+    timeline = summary["timeline_ns"]
+    sums = {label: sum(timeline.get(name, 0) for name in names) for label, names in _GROUPS.items()}
+    largest = sorted((label for label in sums if sums[label]), key=lambda label: -sums[label])
+    return (
+        ", ".join(f"{label} {fmt.share(sums[label], summary['wall_ns'])}" for label in largest) or fmt.UNKNOWN
+    )
+
+
+def outcome(summary: Document) -> str:
+    """`success`, `failure` or `unknown`, with the score if there is one."""
+    score = summary.get("score")
+    text = summary["outcome"] or "unknown"
+    return text if score is None else f"{text} (score {score:g})"
+
+
+def cost(summary: Document) -> str:
+    """The cost with what is missing from it; a bound where something is."""
+    missing = missing_from_cost(summary)
+    amount = summary["cost_usd"]
+    if amount is None:
+        return f"unknown: {missing}" if missing else fmt.UNKNOWN
+    if summary["cost_complete"]:
+        return fmt.money(amount)
+    return f"≥ {fmt.money(amount)}, without {missing}" if missing else f"≥ {fmt.money(amount)}"
+
+
+def short_cost(summary: Document) -> str:
+    """The cost for a column: `$0.012`, `≥ $0.012`, `unknown`."""
+    amount = summary["cost_usd"]
+    if amount is None:
+        return "unknown" if summary["calls"] else fmt.UNKNOWN
+    return fmt.money(amount) if summary["cost_complete"] else f"≥ {fmt.money(amount)}"
+
+
+def missing_from_cost(summary: Document) -> str:
+    """What the cost does not include; empty if nothing is missing."""
+    counts = summary["unpriced"]
+    return ", ".join(fmt.plural(counts[key], *nouns) for key, nouns in _UNPRICED.items() if counts.get(key))
+
+
+def tokens(summary: Document) -> str:
+    """Input with the share read from a cache, output with reasoning, and who did not say."""
+    used = summary["tokens"]
+    text = f"{_known(used['input'])} in"
+    if used["cache_read"] is not None and used["input"]:
+        text += f" ({fmt.share(used['cache_read'], used['input'])} from cache)"
+    text += f", {_known(used['output'])} out"
+    if used["reasoning"]:
+        text += f" ({fmt.count(used['reasoning'])} reasoning)"
+    if used["cache_write"]:
+        text += f", {fmt.count(used['cache_write'])} written to cache"
+    if summary["calls_without_usage"]:
+        text += f"; {fmt.plural(summary['calls_without_usage'], 'call')} did not say"
+    return text
+
+
+def _known(number: int | None) -> str:
+    return "unknown" if number is None else fmt.count(number)
+
+
+def calls(summary: Document) -> str:
+    """Model calls and attempts, tool runs, and errors of both."""
+    text = fmt.plural(summary["calls"], "model call")
+    if summary["attempts"] is not None and summary["attempts"] != summary["calls"]:
+        text += f" in {fmt.plural(summary['attempts'], 'attempt')}"
+    runs = sum(tool["runs"] for tool in summary["tools"].values())
+    text += f", {fmt.plural(runs, 'tool run')}"
+    errors = summary["errors"]
+    failed = [fmt.plural(errors[kind], f"{kind} error") for kind in ("call", "tool") if errors[kind]]
+    return ", ".join([text, *failed])
+
+
+def retries(summary: Document) -> str:
+    """Retries by kind, the time they took, and what was paid for nothing; empty if there was none."""
+    found = []
+    for kind, number in summary["retries"].items():
+        if number:
+            found.append(f"{number:,} {kind} {'retry' if number == 1 else 'retries'}")
+    timeline = summary["timeline_ns"]
+    if timeline["backoff"]:
+        found.append(f"{fmt.duration(timeline['backoff'])} back-off")
+    if timeline["failed_attempt"]:
+        found.append(f"{fmt.duration(timeline['failed_attempt'])} in failed attempts")
+    wasted = summary["wasted"]
+    if wasted["cost_usd"] is not None and Decimal(wasted["cost_usd"]):
+        found.append(f"{fmt.money(wasted['cost_usd'])} wasted")
+    return ", ".join(found)
+
+
+def first_token(summary: Document) -> str:
+    """Time to the first token over the task's calls; empty if none was seen."""
+    seen = summary["first_token_ns"]
+    if seen is None:
+        return ""
+    if seen["p50"] == seen["max"]:
+        return fmt.duration(seen["max"])
+    return f"{fmt.duration(seen['p50'])} median, {fmt.duration(seen['max'])} at most"
+
+
+def facts(summary: Document) -> list[tuple[str, str]]:
+    """The lines under the bar: label and text."""
+    rows = [
+        ("waited for", waited_for(summary)),
+        ("cost", cost(summary)),
+        ("tokens", tokens(summary)),
+        ("calls", calls(summary)),
+        ("retries", retries(summary)),
+        ("first token", first_token(summary)),
+        ("labels", ", ".join(f"{key}={value}" for key, value in summary["labels"].items())),
+    ]
+    return [(label, text) for label, text in rows if text]
+
+
+def warnings(summary: Document) -> list[str]:
+    """One line a warning."""
+    lines = []
+    for warning in summary["warnings"]:
+        text = f"{warning['code']} ({warning['count']:,})" if warning["count"] != 1 else warning["code"]
+        lines.append(f"{text}: {warning['detail']}" if warning["detail"] else text)
+    return lines
