@@ -1,0 +1,96 @@
+"""Prices a span: what a call or a tool run cost, how that is known, and what is missing from it.
+
+The order in which a price is looked for: what the provider says it charged, agentprof.yaml, the table of
+genai-prices. Money is exact: tokens times rate, nothing rounded.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec.structs import replace
+
+from agentprof.config import Config
+from agentprof.model import Call, Cost, Span, Usage
+from agentprof.pricing.failures import cost_without_usage
+from agentprof.pricing.own import OwnPrices
+from agentprof.pricing.rates import Price, cost_of, tool_kind
+from agentprof.pricing.table import PriceTable, load_table
+
+__all__ = ["Pricer"]
+
+
+class Pricer:
+    """Fills in the costs of spans. Has no state but prices it has looked up; may be used from any thread.
+
+    The table of genai-prices is imported when a span first needs it, which takes some tenths of a second:
+    let that happen on a thread nobody waits for.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self._own = OwnPrices(config if config is not None else Config())
+        self._loaded: PriceTable | None = None
+        self._installed = True
+
+    @property
+    def table_version(self) -> str | None:
+        """Name and version of the installed price table; None: there is none. Imports it."""
+        table = self._table()
+        return None if table is None else table.version
+
+    def price(self, span: Span) -> Span:
+        """The span with the cost of its call or tool run, if it had none yet and one can be given.
+
+        A call stays without a cost only where no price table is installed and nothing else prices it:
+        whoever reads the span next may have one. A price that is asked for and missing is a `Cost` without
+        amount that says why. A tool run has a cost only where agentprof.yaml gives one.
+        """
+        if span.call is not None and span.call.cost is None:
+            cost = self._call(span, span.call)
+            return span if cost is None else replace(span, call=replace(span.call, cost=cost))
+        if span.tool is not None and span.tool.cost is None:
+            cost = self._own.tool_run(span.title)
+            return span if cost is None else replace(span, tool=replace(span.tool, cost=cost))
+        return span
+
+    def _call(self, span: Span, call: Call) -> Cost | None:
+        charged = call.reported_cost_usd
+        if charged is not None:
+            return Cost(amount_usd=charged, by_class_usd={"reported": charged}, source="reported")
+        usage = call.usage
+        own = self._own.tokens(call, span.start_ns)
+        if own is None:
+            machine = self._own.machine_time(span, call)
+            if machine is not None:
+                return machine
+        if usage is None or (usage.input is None and usage.output is None and not usage.server_tools):
+            return cost_without_usage(span)
+        price = own or self._listed(span, call)
+        if price is not None:
+            return cost_of(usage, price, self._tool_rates(span, call, usage, price))
+        version = self.table_version
+        return None if version is None else Cost(unpriced=("unknown_model",), table=version)
+
+    def _listed(self, span: Span, call: Call) -> Price | None:
+        table = self._table()
+        if table is None or call.model is None:
+            return None
+        return table.price(call.provider, call.model, call.service_tier, span.start_ns)
+
+    def _tool_rates(self, span: Span, call: Call, usage: Usage, price: Price) -> dict[str, Decimal]:
+        """USD per use of each server-side tool that has a price, agentprof.yaml before the table."""
+        rates: dict[str, Decimal] = {}
+        for kind in usage.server_tools:
+            rate = self._own.server_tool(call, span.start_ns, kind)
+            if rate is None:
+                listed = price if price.source == "table" else self._listed(span, call)
+                rate = listed.rates(usage.input).server_tools.get(tool_kind(kind)) if listed else None
+            if rate is not None:
+                rates[kind] = rate
+        return rates
+
+    def _table(self) -> PriceTable | None:
+        if self._installed:
+            self._loaded = load_table(self._loaded)
+            self._installed = self._loaded is not None
+        return self._loaded
