@@ -108,6 +108,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     model: str | None = None
     """As answered, else as asked for."""
+    request_model: str | None = None
     provider: str | None = None
     server: str | None = None
     """Address of the endpoint, `host` or `host:port`."""

@@ -1,0 +1,162 @@
+"""Adds the spans of a task up: passes, timeline, rows, totals, in that order.
+
+Everything here is a pure function of spans and facts, so that any order, batching or repetition of the same
+spans gives the same summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agentprof.model import Facts, Outcome, Span, TaskMark
+from agentprof.rollup.build import linked, rooted
+from agentprof.rollup.copies import without_copies
+from agentprof.rollup.overlap import overlap
+from agentprof.rollup.passes import PASSES
+from agentprof.rollup.profile import Profile, profiled
+from agentprof.rollup.rows import busy_of, node_rows
+from agentprof.rollup.tasks import IMPLICIT_PREFIX, tasks_in
+from agentprof.rollup.totals import call_fields, cost_fields, model_rows, tool_rows, wasted
+from agentprof.rollup.tree import Node, Tree
+from agentprof.rollup.warnings import count_misplaced, described
+from agentprof.summary import BUSY, TaskSummary
+
+__all__ = ["plain_tree", "roll_up", "tasks_in"]
+
+
+def plain_tree(task_id: str, spans: Iterable[Span]) -> Tree:
+    """The tree of a task after all passes, under the span that is the task.
+
+    Raises:
+        ValueError: there are no spans.
+    """
+    kept = without_copies(spans)
+    if not kept:
+        raise ValueError(f"task {task_id!r} has no spans to add up")
+    tree = linked(kept)
+    for make_plain in PASSES:
+        make_plain(tree)
+    rooted(tree, task_id)
+    return tree
+
+
+def roll_up(task_id: str, spans: Iterable[Span], facts: Facts | None = None) -> TaskSummary:
+    """The summary of one task from its spans, those of its sub-tasks among them (see `tasks_in`).
+
+    Args:
+        task_id: The task; spans are not checked for belonging to it.
+        spans: In any order, copies allowed.
+        facts: Outcomes recorded later; those of other tasks are ignored.
+
+    Raises:
+        ValueError: there are no spans.
+    """
+    kept = without_copies(spans)
+    tree = plain_tree(task_id, kept)
+    root = tree.root
+    profile = profiled(tree)
+    nodes = node_rows(tree, profile)
+    calls, tools = tree.of_kind("model"), tree.of_kind("tool")
+    mark = _mark(kept, task_id)
+    _check_spans(tree, kept, task_id, mark)
+    count_misplaced(tree)
+    outcome, score = _outcome(task_id, mark, root, facts or Facts())
+    sub_tasks = {s.task.id for s in kept if s.task is not None and s.task.starts and s.task.id != task_id}
+    return TaskSummary(
+        task_id=task_id,
+        name=(mark.name if mark else None) or root.title,
+        task_source=mark.source if mark else "trace" if task_id.startswith(IMPLICIT_PREFIX) else "declared",
+        parent_task_id=mark.parent_id if mark else None,
+        sub_tasks=len(sub_tasks),
+        labels=dict(sorted(mark.labels.items())) if mark else {},
+        run=next((span.run for span in kept if _starts(span, task_id) and span.run), None),
+        services=sorted({span.service for span in kept if span.service}),
+        trace_ids=sorted({span.trace_id for span in kept}),
+        weight=1.0,
+        outcome=outcome,
+        score=score,
+        complete=not ({"missing_parent", "missing_spans", "no_root"} & tree.warnings.keys())
+        and root.span.end_ns is not None,
+        start_ns=root.start,
+        end_ns=root.end,
+        wall_ns=root.end - root.start,
+        first_output_ns=_first_output(calls, root),
+        timeline_ns=profile.timeline_ns,
+        overlap_ns=overlap(tree),
+        busy_ns=_busy(tree, profile),
+        evidence_ns={part: dict(sorted(by.items())) for part, by in profile.evidence_ns.items()},
+        estimates=[],
+        errors={
+            "call": sum(node.error for node in calls),
+            "tool": sum(node.error for node in tools),
+            "task": (outcome == "failure") + _failed_sub_tasks(kept, sub_tasks),
+        },
+        nodes=nodes,
+        tools=tool_rows(tools),
+        models=model_rows(calls, profile),
+        wasted=wasted(calls),
+        energy_j=None,
+        warnings=described(tree.warnings),
+        **call_fields(calls),
+        **cost_fields(calls, tools),
+    )
+
+
+def _starts(span: Span, task_id: str) -> bool:
+    return span.task is not None and span.task.starts and span.task.id == task_id
+
+
+def _mark(spans: list[Span], task_id: str) -> TaskMark | None:
+    """Of several spans that start the task the earliest, which the order of the spans gives."""
+    return next((span.task for span in spans if _starts(span, task_id)), None)
+
+
+def _check_spans(tree: Tree, spans: list[Span], task_id: str, mark: TaskMark | None) -> None:
+    """Warn of spans that are known to exist and are not here."""
+    if mark is None and not task_id.startswith(IMPLICIT_PREFIX):
+        tree.warn("no_root")
+    if mark is not None and mark.spans is not None:
+        here = sum(span.task is not None and span.task.id == task_id for span in spans) - 1
+        tree.warn("missing_spans", max(0, mark.spans - here))
+
+
+def _outcome(
+    task_id: str, mark: TaskMark | None, root: Node, facts: Facts
+) -> tuple[Outcome | None, float | None]:
+    recorded = [fact for fact in facts.outcomes if fact.task_id == task_id]
+    if recorded:
+        last = max(
+            recorded, key=lambda f: (f.recorded_ns, f.outcome, f.score if f.score is not None else -1.0)
+        )
+        return last.outcome, last.score
+    if mark is not None and mark.outcome is not None:
+        return mark.outcome, mark.score
+    failed = root.span.error if root.span.span_id else False
+    return ("failure" if failed else None), mark.score if mark is not None else None
+
+
+def _failed_sub_tasks(spans: list[Span], sub_tasks: set[str]) -> int:
+    return sum(
+        span.task is not None
+        and span.task.starts
+        and span.task.id in sub_tasks
+        and (span.task.outcome == "failure" or (span.task.outcome is None and span.error))
+        for span in spans
+    )
+
+
+def _first_output(calls: list[Node], root: Node) -> int | None:
+    last = max(calls, key=lambda node: (node.end, node.order), default=None)
+    if last is None or last.call is None or last.call.first_content_ns is None:
+        return None
+    return last.start + last.call.first_content_ns - root.start
+
+
+def _busy(tree: Tree, profile: Profile) -> dict[str, int]:
+    busy: dict[str, Any] = dict.fromkeys(BUSY, 0)
+    for node in tree.nodes:
+        for part, ns in busy_of(node, profile).items():
+            if part in busy:
+                busy[part] += ns
+    return busy

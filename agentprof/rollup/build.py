@@ -1,0 +1,92 @@
+"""From a task's spans to a linked tree, and from the plain tree to the task's wall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentprof.model import Span
+from agentprof.rollup.tree import Node, Tree
+
+# A root of these kinds is one thing the task did, not the task.
+_NOT_THE_TASK = frozenset({"model", "tool", "human"})
+
+
+def linked(spans: Sequence[Span]) -> Tree:
+    """The tree of spans without copies, in their order, under a root that stands for the task.
+
+    A span whose parent is missing, or is its own descendant, hangs from the root.
+    """
+    nodes = [Node(span) for span in spans]
+    by_key = {node.span.key: node for node in nodes}
+    root = Node(_extent(nodes))
+    tree = Tree(root, nodes)
+    for node in nodes:
+        parent_id = node.span.parent_id
+        if parent_id is None:
+            continue
+        node.parent = by_key.get((node.span.trace_id, parent_id))
+        if node.parent is None and not _starts_a_task(node):
+            tree.warn("missing_parent")
+    for node in _on_cycles(nodes):
+        node.parent = None
+        tree.warn("missing_parent")
+    tree.relink()
+    return tree
+
+
+def rooted(tree: Tree, task_id: str) -> None:
+    """Choose the span that is the task, if there is one, and hang everything else from it.
+
+    The span that starts the task if exactly one has none of the same task above it, else the only root;
+    else the root made by `linked` stays, from the first start to the last end.
+    """
+    starts = [node for node in tree.nodes if _starts(node, task_id)]
+    tops = [node for node in starts if not any(_starts(above, task_id) for above in node.ancestors())]
+    only = tops if len(tops) == 1 else tree.root.children
+    if len(only) == 1 and (tops == only or only[0].kind not in _NOT_THE_TASK):
+        chosen = only[0]
+        tree.nodes.remove(chosen)
+        for node in tree.nodes:
+            if node.parent is tree.root or node.parent is None:
+                node.parent = chosen
+        chosen.kind, chosen.parent, chosen.call, chosen.tool = "task", None, None, None
+        tree.root = chosen
+    else:
+        tree.root.start, tree.root.end = _bounds(only if len(only) == 1 else tree.nodes)
+        first = min(tree.root.children, key=lambda node: node.order, default=None)
+        tree.root.title = first.title if first is not None else task_id
+    tree.relink()
+
+
+def _starts(node: Node, task_id: str) -> bool:
+    mark = node.span.task
+    return mark is not None and mark.starts and mark.id == task_id
+
+
+def _starts_a_task(node: Node) -> bool:
+    return node.span.task is not None and node.span.task.starts
+
+
+def _on_cycles(nodes: list[Node]) -> list[Node]:
+    """The nodes that are their own ancestors."""
+    state: dict[int, int] = {}
+    cyclic: list[Node] = []
+    for run, node in enumerate(nodes):
+        path: list[Node] = []
+        current: Node | None = node
+        while current is not None and id(current) not in state:
+            state[id(current)] = run
+            path.append(current)
+            current = current.parent
+        if current is not None and state[id(current)] == run and current in path:
+            cyclic.extend(path[path.index(current) :])
+    return cyclic
+
+
+def _bounds(nodes: Sequence[Node]) -> tuple[int, int]:
+    return min(node.start for node in nodes), max(node.end for node in nodes)
+
+
+def _extent(nodes: Sequence[Node]) -> Span:
+    start, end = _bounds(nodes)
+    return Span(trace_id=nodes[0].span.trace_id, span_id="", start_ns=start, end_ns=end, kind="task")

@@ -1,0 +1,66 @@
+"""The passes that make a tree plain: one span for one thing that happened, each change counted as a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from agentprof.rollup.evidence import give_evidence
+from agentprof.rollup.tree import Node, Tree
+from agentprof.rollup.twins import join_twins
+from agentprof.rollup.union import summed
+from agentprof.rollup.wrappers import unwrap_calls
+
+Pass = Callable[[Tree], None]
+
+
+def end_open_spans(tree: Tree) -> None:
+    """A span that never ended ends with its last descendant, else at its start."""
+    for node in tree.bottom_up():
+        span = node.span
+        if span.end_ns is None:
+            node.end = max([node.start, *(child.end for child in node.children)])
+            tree.warn("no_end")
+        elif span.end_ns < span.start_ns:
+            tree.warn("negative_duration")
+
+
+def keep_outermost_tools(tree: Tree) -> None:
+    """Of tool spans nested with no model span between, the outermost is the tool run."""
+    inner: list[tuple[Node, Node]] = []
+    for node in tree.of_kind("tool"):
+        outermost = None
+        for above in node.ancestors():
+            if above.kind == "model":
+                break
+            if above.kind == "tool":
+                outermost = above
+        if outermost is not None:
+            inner.append((node, outermost))
+    # Decided before any kind changes, so that the result does not hang on the order of the spans.
+    given: dict[int, list[Node]] = {}
+    for node, outermost in inner:
+        given.setdefault(id(outermost), []).append(node)
+        node.kind = "other"
+    for node in tree.of_kind("tool"):
+        _take_costs(node, given.get(id(node), []))
+    tree.warn("nested_tool", len(inner))
+
+
+def _take_costs(outer: Node, inner: list[Node]) -> None:
+    """What the parts of a tool run cost, where the whole does not say."""
+    if outer.tool is None or outer.tool.cost is not None:
+        return
+    costs = [node.tool.cost for node in inner if node.tool is not None and node.tool.cost is not None]
+    if costs:
+        outer.tool = msgspec.structs.replace(outer.tool, cost=summed(costs))
+
+
+# The order is part of the meaning:
+# - spans get their ends first, every later pass compares times;
+# - evidence leaves before calls are compared, or an engine's span would make a wrapper of its call;
+# - twins beside each other become one before wrappers are told from calls, or two reports of one call
+#   below a third would look like two calls;
+# - tools last: whether a model span stands between two tools is known only then.
+PASSES: tuple[Pass, ...] = (end_open_spans, give_evidence, join_twins, unwrap_calls, keep_outermost_tools)

@@ -1,0 +1,87 @@
+"""Gives every stretch of the walk a part of the timeline and a row of the profile."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from agentprof.model import Source
+from agentprof.rollup.phases import Filled, Segment, fill_phases
+from agentprof.rollup.timeline import Stretch, walk
+from agentprof.rollup.tree import OWNERS, Node, Tree
+from agentprof.summary import EVIDENCED, TIMELINE
+
+# A call's segments that have no part of that name on the timeline.
+_ON_TIMELINE = {"connect": "network", "client": "other"}
+_OWN_TIME = {"tool": "tool", "step": "step", "agent": "step", "human": "human"}
+
+
+class Profile:
+    """How the wall of a task divides, by part of the timeline, by source and by owner."""
+
+    def __init__(self) -> None:
+        self.timeline_ns: dict[str, int] = dict.fromkeys(TIMELINE, 0)
+        self.evidence_ns: dict[str, Counter[Source]] = {part: Counter() for part in EVIDENCED}
+        self.path_ns: Counter[int] = Counter()
+        """By id of the node that owns a row of the profile."""
+        self.segments: dict[int, tuple[Segment, ...]] = {}
+        """Of each call, by id of its node: its phases, whether or not they own time."""
+
+    def give(self, part: str, ns: int, source: Source) -> None:
+        """Count time for a part of the timeline."""
+        self.timeline_ns[part] += ns
+        if part in self.evidence_ns and ns:
+            self.evidence_ns[part][source] += ns
+
+
+def profiled(tree: Tree) -> Profile:
+    """The division of the root's interval; every nanosecond counts exactly once."""
+    profile = Profile()
+    for call in tree.of_kind("model"):
+        profile.segments[id(call)] = _segments(tree, call)
+    timed: dict[int, Node] = {}
+    rows: dict[int, Node] = {}
+    for stretch in walk(tree):
+        owner = _nearest(stretch.owner, timed, OWNERS | {"wrapper"})
+        profile.path_ns[id(_nearest(stretch.owner, rows, OWNERS))] += stretch.end - stretch.start
+        if owner.kind == "model":
+            _give_phases(profile, owner, stretch)
+        else:
+            profile.give(_OWN_TIME.get(owner.kind, "other"), stretch.end - stretch.start, "observed")
+    return profile
+
+
+def on_timeline(segment_name: str) -> str:
+    """The part of the timeline a segment of a call counts for."""
+    return _ON_TIMELINE.get(segment_name, segment_name)
+
+
+def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
+    if node.call is None:
+        return (Segment("model", node.end - node.start, "observed"),)
+    filled: Filled = fill_phases(node.call, node.end - node.start)
+    if filled.overflow:
+        tree.warn("phase_overflow")
+    return filled.segments
+
+
+def _give_phases(profile: Profile, call: Node, stretch: Stretch) -> None:
+    """Count of each phase what lies inside the stretch; a stretch of a call lies inside the call."""
+    at = call.start
+    for segment in profile.segments[id(call)]:
+        inside = min(at + segment.ns, stretch.end) - max(at, stretch.start)
+        if inside > 0:
+            profile.give(on_timeline(segment.name), inside, segment.source)
+        at += segment.ns
+
+
+def _nearest(node: Node, memo: dict[int, Node], kinds: frozenset[str]) -> Node:
+    """The node itself or the nearest above it of one of the kinds; the root is of kind task."""
+    path: list[Node] = []
+    current = node
+    while id(current) not in memo and current.kind not in kinds and current.parent is not None:
+        path.append(current)
+        current = current.parent
+    found = memo.get(id(current), current)
+    for passed in path:
+        memo[id(passed)] = found
+    return found

@@ -1,0 +1,78 @@
+"""Which spans belong to which task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agentprof.model import Span
+from agentprof.rollup.copies import without_copies
+
+IMPLICIT_PREFIX = "trace:"
+_MAKES_A_TASK = frozenset({"model", "tool", "agent"})
+
+
+def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """The spans of each task, copies removed, by task id.
+
+    A span belongs to the task its nearest ancestor names, itself included. What is left of a trace is a
+    task `trace:<trace id>` if it has a call, a tool or an agent span, else no task. The spans of a task
+    are those of its sub-tasks too.
+    """
+    kept = without_copies(spans)
+    by_key = {span.key: span for span in kept}
+    owner = _owners(kept, by_key)
+    unclaimed: dict[str, list[Span]] = {}
+    members: dict[str, list[Span]] = {}
+    parents: dict[str, str] = {}
+    for span in kept:
+        task_id = owner[span.key]
+        if task_id is None:
+            unclaimed.setdefault(span.trace_id, []).append(span)
+            continue
+        members.setdefault(task_id, []).append(span)
+        if span.task is not None and span.task.starts and task_id not in parents:
+            above = span.task.parent_id or owner.get((span.trace_id, span.parent_id or ""))
+            if above is not None and above != task_id:
+                parents[task_id] = above
+    for trace_id, rest in unclaimed.items():
+        if any(span.kind in _MAKES_A_TASK for span in rest):
+            members[IMPLICIT_PREFIX + trace_id] = rest
+    return _with_sub_tasks(members, parents)
+
+
+def _owners(kept: list[Span], by_key: Mapping[tuple[str, str], Span]) -> dict[tuple[str, str], str | None]:
+    """The task each span belongs to; None where no ancestor names one."""
+    owner: dict[tuple[str, str], str | None] = {}
+    for span in kept:
+        path: list[tuple[str, str]] = []
+        current: Span | None = span
+        found: str | None = None
+        seen: set[tuple[str, str]] = set()
+        while current is not None and current.key not in seen:
+            if current.key in owner:
+                found = owner[current.key]
+                break
+            seen.add(current.key)
+            path.append(current.key)
+            if current.task is not None:
+                found = current.task.id
+                break
+            current = by_key.get((current.trace_id, current.parent_id)) if current.parent_id else None
+        for key in path:
+            owner[key] = found
+    return owner
+
+
+def _with_sub_tasks(members: dict[str, list[Span]], parents: Mapping[str, str]) -> dict[str, list[Span]]:
+    """Add the spans of each task to every task above it that is here."""
+    tasks = {task_id: list(spans) for task_id, spans in members.items()}
+    for task_id, spans in members.items():
+        above, seen = parents.get(task_id), {task_id}
+        while above is not None and above not in seen:
+            seen.add(above)
+            if above in tasks:
+                tasks[above].extend(spans)
+            above = parents.get(above)
+    for spans in tasks.values():
+        spans.sort(key=lambda span: (span.start_ns, span.trace_id, span.span_id))
+    return tasks

@@ -1,0 +1,78 @@
+"""Who owns each instant of a task: the walk back from its end.
+
+Jaeger's critical path with one difference: time it gives to a parent although a child was running goes to
+that child. In a stretch of a span, from a cut (at first its end): the child that was last to finish at or
+before the cut is taken; the gap between that finish and the cut belongs to the child still running at the
+cut that started first, from its start on; what is left of the gap is the span's own. Then the finished
+child's stretch follows, and its start is the next cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agentprof.rollup.tree import Node, Tree
+
+
+class Stretch(NamedTuple):
+    """A piece of the wall, and the span whose own time it is."""
+
+    owner: Node
+    start: int
+    end: int
+
+
+class _Children:
+    """Children of one span, sorted once by end, with who started first among those that end later."""
+
+    __slots__ = ("by_end", "ends", "first_started")
+
+    def __init__(self, nodes: list[Node]) -> None:
+        # Two sorts, the second stable: of equal ends and starts the smaller ids come last and are taken first.
+        lasting = sorted(
+            (node for node in nodes if node.end > node.start),
+            key=lambda node: (node.span.trace_id, node.span.span_id),
+            reverse=True,
+        )
+        self.by_end = sorted(lasting, key=lambda node: (node.end, node.start))
+        self.ends = [node.end for node in self.by_end]
+        self.first_started: list[Node] = []
+        first: Node | None = None
+        for node in reversed(self.by_end):
+            if first is None or node.order < first.order:
+                first = node
+            self.first_started.append(first)
+        self.first_started.reverse()
+
+
+def walk(tree: Tree) -> Iterator[Stretch]:
+    """The own stretches of all spans; together they cover the root's interval exactly once, in no order."""
+    children: dict[int, _Children] = {}
+    pending = [Stretch(tree.root, tree.root.start, tree.root.end)]
+    while pending:
+        owner, low, cut = pending.pop()
+        if not owner.children:
+            if low < cut:
+                yield Stretch(owner, low, cut)
+            continue
+        below = children.get(id(owner))
+        if below is None:
+            below = children[id(owner)] = _Children(owner.children)
+        while cut > low:
+            i = bisect_right(below.ends, cut)
+            finished = below.by_end[i - 1] if i and below.ends[i - 1] > low else None
+            gap_start = low if finished is None else finished.end
+            if gap_start < cut:
+                running = below.first_started[i] if i < len(below.ends) else None
+                own_end = cut
+                if running is not None and running.start < cut:
+                    own_end = max(gap_start, running.start)
+                    pending.append(Stretch(running, own_end, cut))
+                if gap_start < own_end:
+                    yield Stretch(owner, gap_start, own_end)
+            if finished is None:
+                break
+            cut = max(finished.start, low)
+            pending.append(Stretch(finished, cut, finished.end))

@@ -1,0 +1,205 @@
+"""Sums over the calls and tool runs of a task: cost and what is missing from it, tokens, retries, waste."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from agentprof.model import Call
+from agentprof.rollup.profile import Profile
+from agentprof.rollup.quantiles import histogram_quantiles, quantiles
+from agentprof.rollup.rows import Sums, cost_of, tokens_of
+from agentprof.rollup.tree import Node
+from agentprof.summary import ModelRow, Quantiles, ToolRow
+
+ABANDONED = frozenset({"timeout", "cancelled", "cut"})
+"""Failures of an attempt after its request had left: the provider may have worked, and may bill."""
+
+_LEFT_EARLY = frozenset({"abandoned", "cancelled", "truncated", "error"})
+
+
+def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
+    """`cost_usd` and everything that says how complete it is."""
+    classes: dict[str, Decimal] = {}
+    unpriced = dict.fromkeys(("no_usage", "unknown_model", "abandoned_attempts", "unknown_server_tool"), 0)
+    tables: set[tuple[str | None, str | None]] = set()
+    sums, tool_sums = Sums(), Sums()
+    for node in (*calls, *tools):
+        holder = node.call or node.tool
+        cost = holder.cost if holder is not None else None
+        if cost is None:
+            continue
+        sums.add_cost(cost.amount_usd)
+        if node.kind == "tool":
+            tool_sums.add_cost(cost.amount_usd)
+        for name, part in cost.by_class_usd.items():
+            classes[name] = classes.get(name, Decimal(0)) + part
+        if cost.amount_usd is not None:
+            tables.add((cost.source, cost.table))
+    for node in calls:
+        for reason in _missing(node.call):
+            unpriced[reason] += 1
+        unpriced["abandoned_attempts"] += _abandoned_attempts(node.call)
+    return {
+        "cost_usd": sums.cost_usd if calls or sums.cost_usd is not None else Decimal(0),
+        "cost_complete": not any(unpriced.values()),
+        "cost_by_class_usd": dict(sorted(classes.items())),
+        "tool_cost_usd": tool_sums.cost_usd,
+        "unpriced": unpriced,
+        "pricing": [
+            {"source": source, "version": version}
+            for source, version in sorted(tables, key=lambda t: (t[0] or "", t[1] or ""))
+        ],
+    }
+
+
+def _missing(call: Call | None) -> tuple[str, ...]:
+    """Why a call's cost is not whole; a stream left early without usage counts as an abandoned attempt."""
+    if call is None:
+        return ("no_usage",)
+    if call.cost is None:
+        reasons: tuple[str, ...] = ("no_usage",) if _without_usage(call) else ("unknown_model",)
+    else:
+        reasons = call.cost.unpriced
+    return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in _LEFT_EARLY))
+
+
+def _without_usage(call: Call | None) -> bool:
+    usage = call.usage if call is not None else None
+    return usage is None or (usage.input is None and usage.output is None)
+
+
+def _abandoned_attempts(call: Call | None) -> int:
+    if call is None:
+        return 0
+    left_early = call.stream_end in _LEFT_EARLY and _without_usage(call)
+    return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early
+
+
+def call_fields(calls: Sequence[Node]) -> dict[str, Any]:
+    """Counts, tokens and times of all calls together."""
+    sums = Sums()
+    server_tools: Counter[str] = Counter()
+    known_attempts = [n.call.attempts for n in calls if n.call is not None and n.call.attempts is not None]
+    for node in calls:
+        sums.add_tokens(tokens_of(node))
+        if node.call is not None and node.call.usage is not None:
+            server_tools.update(node.call.usage.server_tools)
+    attempts = sum(known_attempts) if known_attempts or not calls else None
+    return {
+        "calls": len(calls),
+        "attempts": attempts,
+        "calls_without_attempts": len(calls) - len(known_attempts),
+        # Repeated runs are told from new ones by what they were asked, which spans do not carry yet.
+        "retries": {
+            "transport": attempts - len(known_attempts) if attempts is not None else None,
+            "call": None,
+            "tool": None,
+        },
+        "repeats": {"call": None, "tool": None},
+        "tokens": sums.tokens,
+        "server_tools": dict(sorted(server_tools.items())),
+        "calls_without_usage": sum(_without_usage(node.call) for node in calls),
+        "usage_estimated_calls": sum(
+            node.call is not None and node.call.usage is not None and node.call.usage.estimated
+            for node in calls
+        ),
+        "first_token_ns": _instants(calls, "first_token_ns"),
+        "first_content_ns": _instants(calls, "first_content_ns"),
+        "inter_token_ns": _gaps(calls),
+    }
+
+
+def wasted(calls: Sequence[Node]) -> dict[str, Any]:
+    """What was provably thrown away: failed attempts with their pauses, and streams left before their end."""
+    sums, time_ns = Sums(), 0
+    for node in calls:
+        call = node.call
+        if call is None:
+            continue
+        time_ns += sum(attempt.duration_ns + attempt.backoff_ns for attempt in call.failed_attempts)
+        if call.stream_end in ("abandoned", "cancelled"):
+            sums.add_tokens(tokens_of(node))
+            sums.add_cost(cost_of(node))
+            failed_ns = sum(attempt.duration_ns + attempt.backoff_ns for attempt in call.failed_attempts)
+            time_ns += max(0, node.end - node.start - failed_ns)
+    return {
+        "cost_usd": sums.cost_usd,
+        "input_tokens": sums.tokens["input"],
+        "output_tokens": sums.tokens["output"],
+        "time_ns": time_ns,
+    }
+
+
+def tool_rows(tools: Sequence[Node]) -> dict[str, ToolRow]:
+    """All runs of each tool, by its name."""
+    by_name: dict[str, list[Node]] = {}
+    for node in tools:
+        by_name.setdefault(node.title, []).append(node)
+    rows = {}
+    for name, runs in sorted(by_name.items()):
+        sums = Sums()
+        for node in runs:
+            sums.add_cost(cost_of(node))
+        rows[name] = ToolRow(
+            runs=len(runs),
+            errors=sum(node.error for node in runs),
+            busy_ns=sum(node.end - node.start for node in runs),
+            cost_usd=sums.cost_usd,
+        )
+    return rows
+
+
+def model_rows(calls: Sequence[Node], profile: Profile) -> dict[str, ModelRow]:
+    """All calls of each model, by its name."""
+    by_name: dict[str, list[Node]] = {}
+    for node in calls:
+        by_name.setdefault(node.title, []).append(node)
+    return {name: _model_row(nodes, profile) for name, nodes in sorted(by_name.items())}
+
+
+def _model_row(nodes: list[Node], profile: Profile) -> ModelRow:
+    sums = Sums()
+    for node in nodes:
+        sums.add_tokens(tokens_of(node))
+        sums.add_cost(cost_of(node))
+    providers = Counter(n.call.provider for n in nodes if n.call is not None and n.call.provider)
+    attempts = [n.call.attempts for n in nodes if n.call is not None and n.call.attempts is not None]
+    return ModelRow(
+        provider=min(providers, key=lambda name: (-providers[name], name)) if providers else None,
+        calls=len(nodes),
+        errors=sum(node.error for node in nodes),
+        attempts=sum(attempts) if attempts else None,
+        tokens=sums.tokens,
+        cost_usd=sums.cost_usd,
+        first_token_ns=_instants(nodes, "first_token_ns"),
+        output_tokens_per_s=_rate(nodes, profile),
+    )
+
+
+def _rate(nodes: list[Node], profile: Profile) -> float | None:
+    tokens, ns = 0, 0
+    for node in nodes:
+        generation = sum(s.ns for s in profile.segments[id(node)] if s.name == "generation")
+        output = tokens_of(node)["output"]
+        if generation and output is not None:
+            tokens, ns = tokens + output, ns + generation
+    return round(tokens / (ns / 1e9), 3) if ns else None
+
+
+def _instants(calls: Sequence[Node], field: str) -> Quantiles | None:
+    found = [getattr(node.call, field) for node in calls if node.call is not None]
+    return quantiles([instant for instant in found if instant is not None])
+
+
+def _gaps(calls: Sequence[Node]) -> Quantiles | None:
+    buckets: Counter[int] = Counter()
+    longest: list[int] = []
+    for node in calls:
+        if node.call is not None and node.call.inter_token_histogram:
+            buckets.update(node.call.inter_token_histogram)
+            if node.call.inter_token_max_ns is not None:
+                longest.append(node.call.inter_token_max_ns)
+    return histogram_quantiles(buckets, max(longest) if longest else None)

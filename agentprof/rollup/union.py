@@ -1,0 +1,127 @@
+"""Joins what several spans know of one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+from agentprof.model import SOURCES, Call, Cost, Phase, Usage
+
+_T = TypeVar("_T")
+
+_TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
+_STRENGTH = {source: rank for rank, source in enumerate(SOURCES)}
+
+# Where instrumentations of one call disagree: our own first, then the official ones and SDKs that trace
+# themselves. OpenLLMetry 0.62, for one, counts the first output token of an Anthropic stream twice.
+_TRUSTED: tuple[tuple[str, ...], ...] = (
+    ("agentprof",),
+    ("opentelemetry.instrumentation.genai.", "com.anthropic.sdk"),
+)
+
+
+def trust(scope: str) -> int:
+    """How much the figures of an instrumentation scope are trusted beside another's: lower is more."""
+    return next((rank for rank, scopes in enumerate(_TRUSTED) if scope.startswith(scopes)), len(_TRUSTED))
+
+
+def stronger(a: Phase, b: Phase) -> Phase:
+    """The better known of two figures for one phase; of equals the first."""
+    return b if _STRENGTH[b.source] < _STRENGTH[a.source] else a
+
+
+def merged_phases(first: dict[str, Phase], second: dict[str, Phase]) -> dict[str, Phase]:
+    """For each phase the better known figure."""
+    both = dict(first)
+    for name, phase in second.items():
+        both[name] = stronger(both[name], phase) if name in both else phase
+    return both
+
+
+def union(calls: Sequence[Call]) -> Call:
+    """One call of several reports of it, the values of the first that has one.
+
+    Times in the reports must count from the same instant.
+    """
+    return Call(
+        model=_first([c.model for c in calls]),
+        request_model=_first([c.request_model for c in calls]),
+        provider=_first([c.provider for c in calls]),
+        operation=_first([c.operation for c in calls]),
+        response_id=_first([c.response_id for c in calls]),
+        usage=_usage([c.usage for c in calls if c.usage is not None]),
+        cost=_cost(calls),
+        reported_cost_usd=_first([c.reported_cost_usd for c in calls]),
+        finish_reasons=_first([c.finish_reasons or None for c in calls]) or (),
+        tool_calls=_first([c.tool_calls or None for c in calls]) or (),
+        stream=_first([c.stream for c in calls]),
+        stream_end=_first([c.stream_end for c in calls]),
+        service_tier=_first([c.service_tier for c in calls]),
+        attempts=_first([c.attempts for c in calls]),
+        failed_attempts=_first([c.failed_attempts or None for c in calls]) or (),
+        first_token_ns=_first([c.first_token_ns for c in calls]),
+        first_content_ns=_first([c.first_content_ns for c in calls]),
+        phases=_phases(calls),
+        queue_starts_late=_late(calls),
+        inter_token_histogram=_first([c.inter_token_histogram or None for c in calls]) or {},
+        inter_token_max_ns=_first([c.inter_token_max_ns for c in calls]),
+    )
+
+
+def summed(costs: Sequence[Cost]) -> Cost:
+    """The costs of the parts as one; a part without an amount leaves its reasons."""
+    amounts = [cost.amount_usd for cost in costs if cost.amount_usd is not None]
+    classes: dict[str, Decimal] = {}
+    for cost in costs:
+        for name, part in cost.by_class_usd.items():
+            classes[name] = classes.get(name, Decimal(0)) + part
+    return Cost(
+        amount_usd=sum(amounts, Decimal(0)) if amounts else None,
+        by_class_usd=classes,
+        source=_first([cost.source for cost in costs]),
+        unpriced=tuple(reason for cost in costs for reason in cost.unpriced),
+    )
+
+
+def _first(found: Sequence[_T | None]) -> _T | None:
+    return next((value for value in found if value is not None), None)
+
+
+def _usage(found: Sequence[Usage]) -> Usage | None:
+    if not found:
+        return None
+    tokens = {name: _first([getattr(usage, name) for usage in found]) for name in _TOKENS}
+    tools = _first([usage.server_tools or None for usage in found]) or {}
+    return Usage(**tokens, server_tools=tools, estimated=all(usage.estimated for usage in found))
+
+
+def _known(usage: Usage | None) -> int:
+    return 0 if usage is None else sum(getattr(usage, name) is not None for name in _TOKENS)
+
+
+def _cost(calls: Sequence[Call]) -> Cost | None:
+    """A price made from the fullest usage; a provider's own figure before any."""
+    priced = [call for call in calls if call.cost is not None]
+    if not priced:
+        return None
+    return max(
+        priced,
+        key=lambda call: (
+            call.cost is not None and call.cost.source == "reported",
+            call.cost is not None and call.cost.amount_usd is not None,
+            _known(call.usage),
+        ),
+    ).cost
+
+
+def _phases(calls: Sequence[Call]) -> dict[str, Phase]:
+    phases: dict[str, Phase] = {}
+    for call in calls:
+        phases = merged_phases(phases, call.phases)
+    return phases
+
+
+def _late(calls: Sequence[Call]) -> bool:
+    queue = _phases(calls).get("queue")
+    return any(call.queue_starts_late and call.phases.get("queue") == queue for call in calls)

@@ -1,0 +1,40 @@
+"""What the warnings of a summary say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentprof.rollup.tree import Tree
+from agentprof.summary import Warn
+
+DETAILS = {
+    "clock_skew": "spans wholly outside their parent own no time; clocks of hosts may differ",
+    "deep_nesting": "spans nested deeper than 64 names count in the row above",
+    "double_report": "a span around several calls repeated what they report; its figures were dropped",
+    "missing_parent": "spans whose parent has not arrived hang from the task",
+    "missing_spans": "spans the task's process counted have not arrived",
+    "negative_duration": "spans that end before they start count as ended at their start",
+    "nested_tool": "a tool run reported more than once, nested; the outermost counts",
+    "no_end": "spans that never ended: they end with the last span below them",
+    "no_root": "the span that starts the task has not arrived",
+    "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
+    "phase_overflow": "measured phases were longer than their call and were cut",
+}
+"""One sentence for each code."""
+
+
+def described(counts: Mapping[str, int]) -> list[Warn]:
+    """The warnings in the order of their codes."""
+    return [Warn(code=code, count=count, detail=DETAILS[code]) for code, count in sorted(counts.items())]
+
+
+def count_misplaced(tree: Tree) -> None:
+    """Count spans that lie wholly outside their parent, and calls and tools that run past the task."""
+    for node in tree.nodes:
+        parent = node.parent
+        if parent is None or node.end <= node.start:
+            continue
+        if node.start >= parent.end or node.end <= parent.start:
+            tree.warn("clock_skew")
+        if node.end > tree.root.end or node.start < tree.root.start:
+            tree.warn("past_end")

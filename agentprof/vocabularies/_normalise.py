@@ -1,0 +1,203 @@
+"""The one function from a span as sent to a span as understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentprof import attributes as a
+from agentprof.model import Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
+from agentprof.vocabularies import engines, own, values
+from agentprof.vocabularies._table import MERGED
+
+_CLIENT, _SERVER = 3, 2
+_ERROR = 2
+_HTTP_METHOD = ("http.request.method", "http.method")
+_HTTP_STATUS = ("http.response.status_code", "http.status_code")
+_TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
+
+# Deprecated provider names, with today's spelling
+# (open-telemetry/semantic-conventions-genai, docs/gen-ai/non-normative/migration.md).
+_PROVIDER_NOW = {
+    "az.ai.openai": "azure.ai.openai",
+    "az.ai.inference": "azure.ai.inference",
+    "vertex_ai": "gcp.vertex_ai",
+    "gemini": "gcp.gemini",
+    "xai": "x_ai",
+}
+
+# What the resource says of the run, by the name in the summary.
+_RUN = {
+    "git_sha": "vcs.ref.head.revision",
+    "dirty": "agentprof.run.dirty",
+    "host": "host.name",
+    "python": "process.runtime.version",
+    "agentprof": "telemetry.distro.version",
+    "sdks": "agentprof.run.sdks",
+}
+
+
+def normalise(raw: RawSpan) -> Span:
+    """A span as understood, whatever vocabulary it came in.
+
+    Pure, and total: a value that cannot be read is absent. Only the fields of `Span` are kept, so that
+    prompts, answers, tool arguments and headers in the attributes of other tools go no further.
+    """
+    fields: dict[str, Any] = {}
+    ranks: dict[str, int] = {}
+    ours: dict[str, Any] = {}
+    for name, value in raw.attributes.items():
+        if name.startswith("agentprof."):
+            ours[name] = value
+        place = MERGED.places.get(name)
+        if place is None or value is None or value == "":
+            continue
+        if place.field not in ranks or place.rank < ranks[place.field]:
+            fields[place.field] = value
+            ranks[place.field] = place.rank
+
+    mark = own.task_mark(ours) if ours else None
+    kind = "task" if mark is not None and mark.starts else _kind(raw)
+    role = _evidence_role(raw, kind, ours)
+    if role is not None:
+        kind = "evidence"
+    return Span(
+        trace_id=raw.trace_id,
+        span_id=raw.span_id,
+        parent_id=raw.parent_id or None,
+        name=raw.name[: values.TEXT_LIMIT],
+        start_ns=raw.start_ns,
+        end_ns=raw.end_ns,
+        kind=kind,
+        title=_title(kind, raw.name, fields, mark.name if mark else None),
+        error=raw.status == _ERROR,
+        error_type=values.text(fields.get("error_type")),
+        scope=raw.scope[: values.TEXT_LIMIT],
+        service=values.text(raw.resource.get("service.name")),
+        attributes_count=len(raw.attributes),
+        task=mark,
+        call=_call(raw, fields, ours) if kind == "model" else None,
+        tool=Tool(call_id=values.text(fields.get("tool_call_id")), cost=own.cost(ours))
+        if kind == "tool"
+        else None,
+        evidence=_evidence(raw, role, ours) if role is not None else None,
+        server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
+        run=_run(raw.resource) if mark is not None and mark.starts else {},
+    )
+
+
+def _kind(raw: RawSpan) -> SpanKind:
+    found = raw.attributes
+    for rule in MERGED.kind_rules:
+        value = found.get(rule.attribute)
+        if isinstance(value, str) and (kind := rule.kinds.get(value.lower())) is not None:
+            return kind
+    for name, kind in MERGED.has_rules:
+        if found.get(name) not in (None, ""):
+            return kind
+    return "other"
+
+
+def _evidence_role(raw: RawSpan, kind: SpanKind, ours: Mapping[str, Any]) -> Any:
+    if (role := ours.get(a.EVIDENCE)) in ("phase", "attempt"):
+        return role
+    is_request = raw.kind == _CLIENT and any(name in raw.attributes for name in _HTTP_METHOD)
+    return "http" if kind == "other" and is_request else None
+
+
+def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str | None) -> str:
+    match kind:
+        case "task":
+            title = task_name
+        case "model":
+            title = _model(fields)
+        case "tool":
+            title = values.text(fields.get("tool_name")) or values.text(fields.get("step_name"))
+        case "agent":
+            title = values.text(fields.get("agent_name")) or values.text(fields.get("step_name"))
+        case "step":
+            title = values.text(fields.get("step_name"))
+        case _:
+            title = None
+    return title or name[: values.TEXT_LIMIT]
+
+
+def _model(fields: Mapping[str, Any]) -> str | None:
+    return values.text(fields.get("model")) or values.text(fields.get("request_model"))
+
+
+def _call(raw: RawSpan, fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Call:
+    provider = values.text(fields.get("provider"))
+    phases = own.phases(ours) or _engine_phases(raw.attributes)
+    first_token_ns = values.seconds_as_ns(ours.get(a.FIRST_TOKEN))
+    given = own.cost(ours)
+    return Call(
+        model=_model(fields),
+        request_model=values.text(fields.get("request_model")),
+        provider=_PROVIDER_NOW.get(provider, provider) if provider else None,
+        operation=values.text(fields.get("operation")),
+        response_id=values.text(fields.get("response_id")),
+        usage=_usage(fields, ours),
+        cost=given if given is not None and given.source != "reported" else None,
+        reported_cost_usd=given.amount_usd
+        if given is not None and given.source == "reported"
+        else values.usd(fields.get("cost")),
+        finish_reasons=values.texts(fields.get("finish_reasons")),
+        tool_calls=values.texts(ours.get(a.TOOL_CALLS)),
+        stream=values.flag(fields.get("stream")),
+        stream_end=values.text(ours.get(a.STREAM_END)),
+        service_tier=values.text(fields.get("service_tier")),
+        attempts=values.count(ours.get(a.ATTEMPTS)) or None,
+        failed_attempts=own.failed_attempts(ours),
+        first_token_ns=first_token_ns,
+        first_content_ns=values.seconds_as_ns(ours.get(a.FIRST_CONTENT)),
+        phases=phases,
+        queue_starts_late=own.queue_starts_late(phases),
+        inter_token_histogram=own.histogram(ours),
+        inter_token_max_ns=values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
+    )
+
+
+def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
+    found = {name: values.count(fields[name]) for name in _TOKENS if name in fields}
+    tools = own.server_tools(ours)
+    if all(tokens is None for tokens in found.values()) and not tools:
+        return None
+    cached = (found.get("cache_read") or 0) + (found.get("cache_write") or 0)
+    tokens_in = found.get("input")
+    if tokens_in is not None and tokens_in < cached:
+        # A part cannot be larger than the whole: this producer counts cached tokens beside the input.
+        found["input"] = tokens_in + cached
+    return Usage(**found, server_tools=tools, estimated=values.flag(ours.get(a.USAGE_ESTIMATED)) or False)
+
+
+def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:
+    """Phases of an engine's own span, as the call it joins gets them."""
+    prefill = values.seconds_as_ns(found.get(engines.VLLM_PREFILL))
+    generation = values.seconds_as_ns(found.get(engines.VLLM_GENERATION))
+    first_token = values.seconds_as_ns(found.get(engines.VLLM_FIRST_TOKEN))
+    queue = values.seconds_as_ns(found.get(engines.VLLM_QUEUE))
+    phases: dict[str, Phase] = {}
+    if first_token is not None and prefill is not None and first_token >= prefill:
+        phases["queue"] = Phase(
+            ns=first_token - prefill, source="derived", field=f"{engines.VLLM_FIRST_TOKEN} - prefill"
+        )
+    elif queue is not None:
+        phases["queue"] = Phase(ns=queue, source="joined", field=engines.VLLM_QUEUE)
+    if prefill is not None:
+        phases["prefill"] = Phase(ns=prefill, source="joined", field=engines.VLLM_PREFILL)
+    if generation is not None:
+        phases["generation"] = Phase(ns=generation, source="joined", field=engines.VLLM_GENERATION)
+    return phases
+
+
+def _evidence(raw: RawSpan, role: Any, ours: Mapping[str, Any]) -> Evidence:
+    status = next((s for name in _HTTP_STATUS if (s := values.text(raw.attributes.get(name)))), None)
+    found = own.phases(ours)
+    return Evidence(role=role, phases=found, queue_starts_late=own.queue_starts_late(found), status=status)
+
+
+def _run(resource: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: found for key, name in _RUN.items() if (found := values.text(resource.get(name))) is not None
+    }

@@ -1,0 +1,57 @@
+"""The shape of a vocabulary, the list of them, and their merged form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from agentprof.model import SpanKind
+from agentprof.vocabularies.agentprof_own import AGENTPROF
+from agentprof.vocabularies.engines import VLLM
+from agentprof.vocabularies.openinference import OPENINFERENCE
+from agentprof.vocabularies.openllmetry import OPENLLMETRY
+from agentprof.vocabularies.otel_genai import OTEL_GENAI
+from agentprof.vocabularies.shape import KindRule, Vocabulary
+
+# Own names first: what agentprof measured beats what another instrumentation of the same span says.
+# Then by how explicit the kind is: OpenInference and OpenLLMetry name it in every span, GenAI names an
+# operation; an engine's spans have only latencies.
+VOCABULARIES: tuple[Vocabulary, ...] = (AGENTPROF, OPENINFERENCE, OPENLLMETRY, OTEL_GENAI, VLLM)
+
+
+class Place(NamedTuple):
+    """Where an attribute's value goes, and how early its table and name stand (lower wins)."""
+
+    field: str
+    rank: int
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """All vocabularies as one look-up."""
+
+    places: Mapping[str, Place]
+    kind_rules: tuple[KindRule, ...]
+    has_rules: tuple[tuple[str, SpanKind], ...]
+    server_scopes: tuple[str, ...]
+
+
+def merge(vocabularies: tuple[Vocabulary, ...]) -> Merged:
+    """The one look-up made of the tables, in their order."""
+    places: dict[str, Place] = {}
+    rank = 0
+    for vocabulary in vocabularies:
+        for field, names in vocabulary.fields.items():
+            for name in names:
+                rank += 1
+                places.setdefault(name, Place(field, rank))
+    return Merged(
+        places=places,
+        kind_rules=tuple(rule for vocabulary in vocabularies for rule in vocabulary.kinds),
+        has_rules=tuple(rule for vocabulary in vocabularies for rule in vocabulary.kind_by_presence),
+        server_scopes=tuple(scope for vocabulary in vocabularies for scope in vocabulary.server_scopes),
+    )
+
+
+MERGED = merge(VOCABULARIES)

@@ -1,0 +1,125 @@
+"""Reads what only agentprof writes: the mark of a task, phases, attempts, cost and token gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+from agentprof import attributes as a
+from agentprof.engines import LATE_QUEUE_FIELDS
+from agentprof.model import SOURCES, Cost, FailedAttempt, Outcome, Phase, Source, TaskMark, TaskSource
+from agentprof.vocabularies import values
+
+_PHASES = ("queue", "prefill", "generation", "model", "connect", "network", "client")
+_TASK_SOURCES = ("declared", "run", "framework", "trace")
+
+
+def task_mark(own: Mapping[str, Any]) -> TaskMark | None:
+    """The task a span names, with all its marks if the span starts it."""
+    task_id = values.text(own.get(a.TASK_ID))
+    if task_id is None:
+        return None
+    name = values.text(own.get(a.TASK_NAME))
+    if name is None:
+        return TaskMark(id=task_id)
+    outcome = own.get(a.TASK_OUTCOME)
+    source = own.get(a.TASK_SOURCE)
+    return TaskMark(
+        id=task_id,
+        starts=True,
+        name=name,
+        parent_id=values.text(own.get(a.TASK_PARENT_ID)),
+        outcome=cast("Outcome", outcome) if outcome in ("success", "failure") else None,
+        score=values.number(own.get(a.TASK_SCORE)),
+        source=cast("TaskSource", source) if source in _TASK_SOURCES else "declared",
+        labels={
+            key[len(a.LABEL) :]: label
+            for key, value in sorted(own.items())
+            if key.startswith(a.LABEL) and (label := values.text(value)) is not None
+        },
+        spans=values.count(own.get(a.TASK_SPANS)),
+    )
+
+
+def phases(own: Mapping[str, Any]) -> dict[str, Phase]:
+    """The measured parts of a call. `wait`, an observed `model` and derived parts are remainders: not read."""
+    found: dict[str, Phase] = {}
+    for name in _PHASES:
+        ns = values.seconds_as_ns(own.get(a.PHASE + name))
+        source = own.get(a.PHASE_SOURCE + name, "observed")
+        if ns is None or source == "derived" or source not in SOURCES:
+            continue
+        if name == "model" and source not in ("reported", "joined"):
+            continue
+        found[name] = Phase(
+            ns=ns, source=cast("Source", source), field=values.text(own.get(a.PHASE_FIELD + name))
+        )
+    return found
+
+
+def queue_starts_late(found: Mapping[str, Phase]) -> bool:
+    """Whether the queue was read from a field that starts after the request's arrival."""
+    queue = found.get("queue")
+    return queue is not None and queue.field in LATE_QUEUE_FIELDS
+
+
+def failed_attempts(own: Mapping[str, Any]) -> tuple[FailedAttempt, ...]:
+    """The attempts that did not give the answer, in order."""
+    durations = values.list_of_seconds_as_ns(own.get(a.ATTEMPT_DURATION))
+    backoffs = values.list_of_seconds_as_ns(own.get(a.ATTEMPT_BACKOFF))
+    statuses = own.get(a.ATTEMPT_STATUS)
+    statuses = list(statuses) if isinstance(statuses, (list, tuple)) else []
+    return tuple(
+        FailedAttempt(
+            duration_ns=duration,
+            backoff_ns=backoffs[i] if i < len(backoffs) else 0,
+            status=(values.text(statuses[i]) if i < len(statuses) else None) or "",
+        )
+        for i, duration in enumerate(durations)
+    )
+
+
+def cost(own: Mapping[str, Any]) -> Cost | None:
+    """The price a span already carries."""
+    amount = values.usd(own.get(a.COST))
+    if amount is None:
+        return None
+    source = values.text(own.get(a.COST_SOURCE))
+    classes = {
+        key[len(a.COST_CLASS) :]: part
+        for key, value in sorted(own.items())
+        if key.startswith(a.COST_CLASS) and (part := values.usd(value)) is not None
+    }
+    if sum(classes.values(), Decimal(0)) != amount:
+        classes = {"tool" if source == "given" else "reported": amount}
+    return Cost(
+        amount_usd=amount,
+        by_class_usd=classes,
+        source=source,
+        priced_as=values.text(own.get(a.COST_PRICED_AS)),
+        table=values.text(own.get(a.COST_TABLE)),
+    )
+
+
+def server_tools(own: Mapping[str, Any]) -> dict[str, int]:
+    """Uses of tools that ran at the provider, by kind."""
+    return {
+        key[len(a.SERVER_TOOLS) :]: uses
+        for key, value in sorted(own.items())
+        if key.startswith(a.SERVER_TOOLS) and (uses := values.count(value))
+    }
+
+
+def histogram(own: Mapping[str, Any]) -> dict[int, int]:
+    """Gaps between token chunks by bucket; a part that is no `index:count` is left out."""
+    found: dict[int, int] = {}
+    for part in str(own.get(a.INTER_TOKEN_HISTOGRAM) or "")[: values.TEXT_LIMIT * 4].split(","):
+        index, _, times = part.partition(":")
+        try:
+            bucket, uses = int(index), int(times)
+        except ValueError:
+            continue
+        if abs(bucket) <= 1000 and 0 < uses <= 10**9:
+            found[bucket] = found.get(bucket, 0) + uses
+    return found

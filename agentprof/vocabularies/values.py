@@ -1,0 +1,101 @@
+"""Attribute values as they arrive: int, double, text of a number, wrapped JSON; read or refused, never raised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+TEXT_LIMIT = 1024
+"""Characters kept of a text: names are short, and what is longer is likely content."""
+
+_MAX_COUNT = 10**15
+_MAX_SECONDS = 10**9
+
+
+def text(value: Any) -> str | None:
+    """A non-empty text, cut at `TEXT_LIMIT`; other values of one piece in their own spelling."""
+    if isinstance(value, bool) or value is None or isinstance(value, (list, tuple, dict, bytes)):
+        return None
+    return str(value)[:TEXT_LIMIT] or None
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts; also one text, or a JSON list in a text."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            return (value[:TEXT_LIMIT],)
+    if isinstance(value, (list, tuple)):
+        return tuple(t for item in value if (t := text(item)) is not None)
+    one = text(value)
+    return () if one is None else (one,)
+
+
+def number(value: Any) -> float | None:
+    """A finite number from int, double, numeric text, or a text like `{"intValue": "3"}`."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        value = _unwrapped(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def count(value: Any) -> int | None:
+    """A whole number of things, zero or more."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if 0 <= value <= _MAX_COUNT else None
+    found = number(value)
+    if found is None or found != int(found) or not 0 <= found <= _MAX_COUNT:
+        return None
+    return int(found)
+
+
+def seconds_as_ns(value: Any) -> int | None:
+    """Seconds of zero or more, as whole nanoseconds; engines write -1 for "not measured"."""
+    found = number(value)
+    return round(found * 1e9) if found is not None and 0 <= found <= _MAX_SECONDS else None
+
+
+def list_of_seconds_as_ns(value: Any) -> list[int]:
+    """A list of durations in seconds; what is no duration counts as 0, so that places are kept."""
+    items: Iterable[Any] = value if isinstance(value, (list, tuple)) else ()
+    return [seconds_as_ns(item) or 0 for item in items]
+
+
+def flag(value: Any) -> bool | None:
+    """A truth value from a bool or the texts `true` and `false`."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower())
+    return None
+
+
+def usd(value: Any) -> Decimal | None:
+    """An amount of zero or more; a double keeps the digits it prints with."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        amount = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and 0 <= amount <= 10**12 else None
+
+
+def _unwrapped(value: str) -> Any:
+    if value.startswith("{"):
+        try:
+            inner = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            return None
+        return next(iter(inner.values()), None) if isinstance(inner, dict) and len(inner) == 1 else None
+    return value
