@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from agentprof.summary import Quantiles
+
+_T = TypeVar("_T")
 
 P99_SAMPLES = 100
 """Below this many samples a 99th percentile is not given."""
 
 
-def nearest_rank(ordered: Sequence[int], share: float) -> int:
+def nearest_rank(ordered: Sequence[_T], share: float) -> _T:
     """The smallest value that at least `share` of the samples do not exceed; `ordered` ascends."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 

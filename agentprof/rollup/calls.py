@@ -1,0 +1,100 @@
+"""Calls of a task as rows, one a call: the base of every percentile over calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+import msgspec
+
+from agentprof.model import Span
+from agentprof.rollup import plain_tree
+from agentprof.rollup.profile import profiled
+from agentprof.rollup.rows import cost_of, tokens_of
+from agentprof.rollup.tree import OWNERS, Node
+from agentprof.summary import Tokens
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One call as the task's summary counts it."""
+
+    task_id: str
+    trace_id: str
+    span_id: str
+    path: list[str]
+    """Names from the task down to the model."""
+    model: str | None
+    provider: str | None
+    operation: str | None
+    start_ns: int
+    duration_ns: int
+    error: bool
+    error_type: str | None
+    stream: bool | None
+    stream_end: str | None
+    finish_reasons: list[str]
+    attempts: int | None
+    failed_statuses: list[str]
+    phases_ns: dict[str, int]
+    """Fills the call exactly: `failed_attempt`, `backoff` and the phases of the last attempt."""
+    phase_sources: dict[str, str]
+    """How each is known; of several stretches the last."""
+    first_token_ns: int | None
+    first_content_ns: int | None
+    tokens: Tokens
+    cost_usd: Decimal | None
+    unpriced: list[str]
+    scope: str
+    service: str | None
+
+
+def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
+    """The calls of a task, by start.
+
+    Raises:
+        ValueError: there are no spans.
+    """
+    tree = plain_tree(task_id, spans)
+    profile = profiled(tree)
+    rows = []
+    for node in tree.of_kind("model"):
+        call = node.call
+        if call is None:
+            continue
+        phases: dict[str, int] = {}
+        for segment in profile.segments[id(node)]:
+            phases[segment.name] = phases.get(segment.name, 0) + segment.ns
+        rows.append(
+            CallRow(
+                task_id=task_id,
+                trace_id=node.span.trace_id,
+                span_id=node.span.span_id,
+                path=_path(node),
+                model=call.model,
+                provider=call.provider,
+                operation=call.operation,
+                start_ns=node.start,
+                duration_ns=node.end - node.start,
+                error=node.error,
+                error_type=node.span.error_type,
+                stream=call.stream,
+                stream_end=call.stream_end,
+                finish_reasons=list(call.finish_reasons),
+                attempts=call.attempts,
+                failed_statuses=[attempt.status for attempt in call.failed_attempts],
+                phases_ns=phases,
+                phase_sources={segment.name: segment.source for segment in profile.segments[id(node)]},
+                first_token_ns=call.first_token_ns,
+                first_content_ns=call.first_content_ns,
+                tokens=tokens_of(node),
+                cost_usd=cost_of(node),
+                unpriced=list(call.cost.unpriced) if call.cost is not None else [],
+                scope=node.span.scope,
+                service=node.span.service,
+            )
+        )
+    return rows
+
+
+def _path(node: Node) -> list[str]:
+    return [n.title for n in (node, *node.ancestors()) if n.kind in OWNERS][::-1]
