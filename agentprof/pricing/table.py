@@ -76,10 +76,14 @@ class PriceTable:
 
 
 def load_table(loaded: PriceTable | None = None) -> PriceTable | None:
-    """The table as it is now: `loaded` itself unless genai-prices has updated; None: it is not installed."""
+    """The table as it is now: `loaded` itself unless genai-prices has updated; None: it is not installed.
+
+    A version before 0.2, which other packages may have brought, has another shape and counts as none.
+    """
     try:
         from genai_prices import __version__
         from genai_prices.data_snapshot import get_snapshot
+        from genai_prices.types import PriceVariant  # noqa: F401 (new in 0.2)
     except ImportError:
         return None
     snapshot = get_snapshot()

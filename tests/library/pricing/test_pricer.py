@@ -409,6 +409,15 @@ def test_without_the_table_a_call_stays_open_for_whoever_has_one(monkeypatch: py
         assert call.cost.amount_usd == expected
 
 
+def test_an_older_table_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version without what is read here prices nothing, and raises nothing."""
+    monkeypatch.delattr("genai_prices.types.PriceVariant")
+    pricer = Pricer()
+    assert pricer.table_version is None
+    span = a_call(Usage(input=1, output=1))
+    assert pricer.price(span) is span
+
+
 def test_times_no_calendar_has_are_priced_all_the_same() -> None:
     """A start of 0 or beyond the year 9999 raises nothing."""
     for start_ns in (0, -1, 10**30):
