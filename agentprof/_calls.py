@@ -1,0 +1,331 @@
+"""One model call from its first moment to its span: attempts, answer, times. Only place that makes call spans.
+
+A seam says what happens (`attempt`, `attempt_failed`, `answered`, ...); nothing here knows an SDK.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar, Token
+from typing import Any, Final
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from agentprof import _context, _guard, _streams, attributes
+from agentprof._clock import stamp_ns
+from agentprof._context import Attachment
+from agentprof._gaps import gaps_between
+from agentprof._runtime import Runtime
+from agentprof._streams import Arrivals
+from agentprof.dialects import Answer, Dialect
+from agentprof.model import Phase, Usage
+
+_NS: Final = 1e9
+_current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
+
+
+def current_call() -> Call | None:
+    """The call that is being made here, for hooks below it."""
+    return _current.get()
+
+
+class Call:
+    """A model call in progress. Its methods may raise: seams guard them."""
+
+    __slots__ = (
+        "_anchor",
+        "_answer",
+        "_answered",
+        "_arrivals",
+        "_attachment",
+        "_attempt_began",
+        "_began",
+        "_dialect",
+        "_failed_at",
+        "_failures",
+        "_host",
+        "_open",
+        "_pid",
+        "_propagate",
+        "_span",
+        "_stream",
+        "_task",
+        "_token",
+        "attempts",
+        "status_code",
+    )
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        dialect: Dialect,
+        model: str | None,
+        stream: bool,
+        host: str,
+        port: int | None,
+        provider: str | None,
+    ) -> None:
+        self._began = self._attempt_began = stamp_ns()
+        self._dialect = dialect
+        self._stream = stream
+        self._task = task = _context.task_in()
+        self._anchor = task.anchor_ns if task is not None else runtime.anchor_ns
+        self._pid = os.getpid()
+        self._propagate = runtime.settings.propagates_to(host)
+        self._answer = Answer()
+        self._arrivals: Arrivals | None = None
+        self._open = True
+        self._answered = False
+        self._failures: list[tuple[int, int, str]] = []
+        self._failed_at = 0
+        self.attempts = 0
+        self.status_code: int | None = None
+        said: dict[str, AttributeValue] = {
+            attributes.OPERATION: dialect.operation,
+            attributes.SERVER_ADDRESS: host,
+        }
+        if provider is not None:
+            said[attributes.PROVIDER] = provider
+        if model is not None:
+            said[attributes.REQUEST_MODEL] = model
+        if port is not None:
+            said[attributes.SERVER_PORT] = port
+        if stream:
+            said[attributes.REQUEST_STREAM] = True
+        if task is not None:
+            said[attributes.TASK_ID] = task.id
+        self._span = runtime.tracer.start_span(
+            f"{dialect.operation} {model}" if model else dialect.operation,
+            kind=SpanKind.CLIENT,
+            attributes=said,
+            start_time=self._began + self._anchor,
+        )
+        self._attachment = Attachment(trace.set_span_in_context(self._span))
+        self._token: Token[Call | None] = _current.set(self)
+
+    def leave(self) -> None:
+        """The SDK method is about to return or raise: the call is no longer current."""
+        _current.reset(self._token)
+        self._attachment.detach()
+
+    # --- attempts --------------------------------------------------------------------------------
+    def attempt(self) -> str | None:
+        """An HTTP exchange begins; gives the `traceparent` it should carry, if any."""
+        self.attempts += 1
+        if not self._propagate:
+            return None
+        context = self._span.get_span_context()
+        if not context.is_valid:
+            return None
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
+
+    def attempt_failed(self, status: str) -> None:
+        """The exchange gave no answer and will be repeated after a pause that begins now."""
+        self._failed_at = stamp_ns()
+        self._failures.append((self._failed_at - self._attempt_began, 0, status))
+
+    def pause_over(self) -> None:
+        """The pause after a failed attempt is over."""
+        self._attempt_began = stamp_ns()
+        duration, _, status = self._failures[-1]
+        self._failures[-1] = (duration, self._attempt_began - self._failed_at, status)
+
+    # --- answers ---------------------------------------------------------------------------------
+    def answered(self, status_code: int, body: bytes) -> None:
+        """A whole answer is there."""
+        self._answered = True
+        self.status_code = status_code
+        self._dialect.read_body(body, self._answer)
+
+    def answered_open(self, response: Any) -> None:
+        """The headers of an answer are there; its body is still to be read by the program."""
+        self._answered = True
+        self.status_code = response.status_code
+        self._arrivals = _streams.observe(response, self, self._dialect, self._answer)
+
+    def returned(self) -> None:
+        """The SDK method returned."""
+        if self._arrivals is None:
+            self._finish(stamp_ns())
+
+    def failed(self, error: BaseException, status: str) -> None:
+        """The SDK method raised.
+
+        Args:
+            status: HTTP status or kind of failure of the last attempt, if that is what failed.
+        """
+        now = stamp_ns()
+        if self.attempts and not self._answered:
+            self._failures.append((now - self._attempt_began, 0, status))
+        self._finish(now, error_type=type(error).__qualname__)
+
+    # --- streams ---------------------------------------------------------------------------------
+    def stream_over(self, now: int) -> None:
+        """The body came to its end."""
+        arrivals = self._arrivals
+        if not self._open or arrivals is None:
+            return
+        try:
+            arrivals.complete()
+            end = (
+                now if arrivals.last_chunk is None or not self._answer.finish_reasons else arrivals.last_chunk
+            )
+            self._finish(end, stream_end="complete" if self._answer.finish_reasons else "truncated")
+        except Exception:
+            _guard.failed("the end of a stream")
+
+    def stream_left(self) -> None:
+        """The body was closed or dropped, perhaps before its end."""
+        arrivals = self._arrivals
+        if not self._open or arrivals is None:
+            return
+        try:
+            end = arrivals.last_chunk if arrivals.last_chunk is not None else stamp_ns()
+            self._finish(end, stream_end="complete" if self._answer.finish_reasons else "abandoned")
+        except Exception:
+            _guard.failed("a stream that was left")
+
+    def stream_failed(self, error: BaseException, now: int) -> None:
+        """Reading the body raised."""
+        if not self._open:
+            return
+        try:
+            status = failure_kind(error)
+            self._finish(
+                now,
+                error_type=type(error).__qualname__,
+                stream_end="cancelled" if status == "cancelled" else "error",
+                status=status,
+            )
+        except Exception:
+            _guard.failed("a broken stream")
+
+    # --- the span --------------------------------------------------------------------------------
+    def _finish(
+        self,
+        end: int,
+        *,
+        error_type: str | None = None,
+        stream_end: str | None = None,
+        status: str = "",
+    ) -> None:
+        if not self._open:
+            return
+        self._open = False
+        if os.getpid() != self._pid:
+            return
+        answer, arrivals = self._answer, self._arrivals
+        if answer.error_type is not None and error_type is None:
+            error_type = answer.error_type
+        said: dict[str, AttributeValue] = {}
+        if arrivals is not None and (arrivals.is_event_stream or self._stream):
+            if answer.error_type is not None and stream_end != "cancelled":
+                stream_end = "error"
+            if stream_end is not None:
+                said[attributes.STREAM_END] = stream_end
+            if arrivals.first_token is None and stream_end in ("error", "cancelled", "abandoned"):
+                # Nothing came of this exchange: it failed like one without an answer.
+                self._failures.append((end - self._attempt_began, 0, status or str(self.status_code)))
+        _say_answer(said, answer)
+        if arrivals is not None:
+            _say_times(said, arrivals, self._began, end)
+        for name, phase in answer.phases.items():
+            _say_phase(said, name, phase)
+        said[attributes.ATTEMPTS] = self.attempts
+        if self._failures:
+            said[attributes.ATTEMPT_DURATION] = [failure[0] / _NS for failure in self._failures]
+            said[attributes.ATTEMPT_BACKOFF] = [failure[1] / _NS for failure in self._failures]
+            said[attributes.ATTEMPT_STATUS] = [failure[2] for failure in self._failures]
+        span = self._span
+        if error_type is not None:
+            said[attributes.ERROR_TYPE] = error_type
+            span.set_status(StatusCode.ERROR)
+        span.set_attributes(said)
+        if self._task is not None:
+            self._task.count_call(answer.usage, answer.cost_usd)
+        span.end(end + self._anchor)
+
+
+def failure_kind(error: BaseException | None) -> str:
+    """What kind of failure of an exchange an exception of an HTTP library is.
+
+    Told by the names of its classes: the libraries name them alike, and none need be imported.
+    `connection` means that the request did not leave; after `timeout` and `cut` it may have been billed.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if not names.isdisjoint(_CANCELLED):
+        return "cancelled"
+    if not names.isdisjoint(_NOT_SENT):
+        return "connection"
+    if any("Timeout" in name for name in names):
+        return "timeout"
+    return "cut" if not names.isdisjoint(_CUT) else "connection"
+
+
+_CANCELLED: Final = frozenset({"CancelledError", "KeyboardInterrupt", "Cancelled"})
+_NOT_SENT: Final = frozenset({"ConnectTimeout", "PoolTimeout", "ConnectError"})
+_CUT: Final = frozenset({"ReadError", "WriteError", "CloseError", "RemoteProtocolError"})
+
+
+def _say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
+    if answer.response_id is not None:
+        said[attributes.RESPONSE_ID] = answer.response_id
+    if answer.model is not None:
+        said[attributes.RESPONSE_MODEL] = answer.model
+    if answer.finish_reasons:
+        reasons = answer.finish_reasons
+        said[attributes.FINISH_REASONS] = [reasons[position] for position in sorted(reasons)]
+    if answer.tool_calls:
+        said[attributes.TOOL_CALLS] = list(answer.tool_calls.values())
+    if answer.service_tier:
+        said[attributes.SERVICE_TIER] = answer.service_tier
+    if answer.usage is not None:
+        _say_usage(said, answer.usage)
+    for kind, count in answer.server_tools.items():
+        said[attributes.SERVER_TOOLS + kind] = count
+    if answer.cost_usd is not None:
+        said[attributes.COST] = f"{answer.cost_usd:f}"
+        said[attributes.COST_SOURCE] = "reported"
+
+
+def _say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
+    if usage.input is not None:
+        said[attributes.INPUT_TOKENS] = usage.input
+    if usage.output is not None:
+        said[attributes.OUTPUT_TOKENS] = usage.output
+    if usage.cache_read is not None:
+        said[attributes.CACHE_READ_TOKENS] = usage.cache_read
+    if usage.cache_write is not None:
+        said[attributes.CACHE_WRITE_TOKENS] = said[attributes.CACHE_CREATION_TOKENS] = usage.cache_write
+    if usage.cache_write_1h is not None:
+        said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
+    if usage.reasoning is not None:
+        said[attributes.REASONING_TOKENS] = usage.reasoning
+
+
+def _say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:
+    if arrivals.first_chunk is not None and arrivals.is_event_stream:
+        said[attributes.TIME_TO_FIRST_CHUNK] = (arrivals.first_chunk - began) / _NS
+    if arrivals.first_content is not None:
+        said[attributes.FIRST_CONTENT] = (arrivals.first_content - began) / _NS
+    if arrivals.first_token is None:
+        return
+    said[attributes.FIRST_TOKEN] = (arrivals.first_token - began) / _NS
+    last = arrivals.token_stamps[-1]
+    _say_phase(said, "generation", Phase(ns=last - arrivals.first_token, source="observed"))
+    _say_phase(said, "client", Phase(ns=end - last, source="observed"))
+    gaps = gaps_between(arrivals.token_stamps)
+    if gaps is not None:
+        said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
+        said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
+        said[attributes.INTER_TOKEN + "max"] = gaps.max_ns / _NS
+        said[attributes.INTER_TOKEN_HISTOGRAM] = gaps.histogram
+
+
+def _say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:
+    said[attributes.PHASE + name] = phase.ns / _NS
+    said[attributes.PHASE_SOURCE + name] = phase.source
+    if phase.field is not None:
+        said[attributes.PHASE_FIELD + name] = phase.field

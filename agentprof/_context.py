@@ -1,0 +1,107 @@
+"""The current task in the OpenTelemetry context, and how that context reaches other threads."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import Token
+from typing import TYPE_CHECKING, Any, cast
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+
+from agentprof import _guard, _runtime
+from agentprof._patching import Patch
+
+if TYPE_CHECKING:
+    from agentprof._task import Task
+
+_TASK_KEY = otel_context.create_key("agentprof-task")
+_POOL_MODULE = "concurrent.futures.thread"
+
+
+def task_in(context: Context | None = None) -> Task | None:
+    """The task of a context, by default of the current one."""
+    held = otel_context.get_current() if context is None else context
+    return cast("Task | None", held.get(_TASK_KEY))
+
+
+def with_task(task: Task, context: Context) -> Context:
+    """A context like the given one, inside a task."""
+    return otel_context.set_value(_TASK_KEY, task, context)
+
+
+class Attachment:
+    """A context made current until `detach()`, which may safely come late, elsewhere or never."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._token: Token[Context] | None = otel_context.attach(context)
+
+    def detach(self) -> None:
+        """Bring back the context before, if this one is still the current one here."""
+        token, self._token = self._token, None
+        # In another thread, or in a generator closed elsewhere, the token belongs to somebody else's context.
+        if token is not None and otel_context.get_current() is self._context:
+            otel_context.detach(token)
+
+
+def _run_in(context: Context, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    token = otel_context.attach(context)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        otel_context.detach(token)
+
+
+def _run_thread(thread: threading.Thread, context: Context, run: Callable[[], None]) -> None:
+    vars(thread).pop("run", None)  # else the thread would refer to itself
+    _run_in(context, run)
+
+
+def _start_patch() -> Patch:
+    original = threading.Thread.start
+
+    @functools.wraps(original)
+    def start(self: threading.Thread) -> None:
+        if _runtime.active() is not None:
+            try:
+                context = otel_context.get_current()
+                # Workers of a pool outlive the task that happened to start them; their work brings its own.
+                target = getattr(self, "_target", None)
+                if context and getattr(target, "__module__", None) != _POOL_MODULE:
+                    run = functools.partial(_run_thread, self, context, self.run)
+                    self.run = run  # type: ignore[method-assign]
+            except Exception:
+                _guard.failed("starting a thread")
+        original(self)
+
+    return Patch(threading.Thread, "start", original, start)
+
+
+def _submit_patch() -> Patch:
+    pool = concurrent.futures.ThreadPoolExecutor
+    original: Callable[..., Future[Any]] = pool.submit
+
+    @functools.wraps(original)
+    def submit(
+        self: concurrent.futures.ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        if _runtime.active() is not None and (context := otel_context.get_current()):
+            return original(self, _run_in, context, fn, *args, **kwargs)
+        return original(self, fn, *args, **kwargs)
+
+    return Patch(pool, "submit", original, submit)
+
+
+def patches() -> list[Patch]:
+    """Threads and thread pools start their work in the context that asked for it.
+
+    `loop.run_in_executor` and `asyncio.to_thread` go through the pool; asyncio tasks copy it by themselves.
+    """
+    return [_start_patch(), _submit_patch()]

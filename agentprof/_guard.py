@@ -1,0 +1,41 @@
+"""Keeps a failure of the profiler out of the program: logs each kind once, counts all of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+logger = logging.getLogger("agentprof")
+
+_lock = threading.Lock()
+_counts: dict[str, int] = {}
+
+
+def failed(kind: str) -> None:
+    """Count a failure of ours that was just caught; the first of its kind is logged with its traceback.
+
+    Call it from an `except` block.
+
+    Args:
+        kind: Where it happened, in a few fixed words; never data of the program.
+    """
+    with _lock:
+        seen = _counts.get(kind, 0)
+        _counts[kind] = seen + 1
+    if not seen:
+        logger.warning("agentprof failed in %s; the program is not affected", kind, exc_info=True)
+
+
+def noted(kind: str, message: str) -> None:
+    """Count something worth telling the user once, such as spans that could not be sent."""
+    with _lock:
+        seen = _counts.get(kind, 0)
+        _counts[kind] = seen + 1
+    if not seen:
+        logger.warning("%s", message)
+
+
+def counts() -> dict[str, int]:
+    """How often each kind of failure happened in this process."""
+    with _lock:
+        return dict(_counts)

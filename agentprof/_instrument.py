@@ -1,0 +1,154 @@
+"""Switches agentprof on and off in a process."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Collection, Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from agentprof import _context, _guard, _runtime, _settings
+from agentprof._clock import anchor_ns
+from agentprof._patching import Patch
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+_lock = threading.RLock()
+_applied: list[Patch] = []
+_hooked: set[str] = set()
+
+
+def instrument(
+    *,
+    service_name: str | None = None,
+    endpoint: str | None = None,
+    exporter: SpanExporter | None = None,
+    tracer_provider: TracerProvider | None = None,
+    capture_content: bool = False,
+    propagate_to: Iterable[str] | None = None,
+    config: str | None = None,
+) -> None:
+    """Record model calls, tools and tasks of this process from now on. A second call changes nothing.
+
+    Args:
+        service_name: Name of this program among others; default `OTEL_SERVICE_NAME`.
+        endpoint: OTLP/HTTP receiver, `http://host:port` or a full URL. Default: the `OTEL_EXPORTER_OTLP_*`
+            variables, else a collector on this machine; none if the application's tracer provider
+            already sends its spans somewhere.
+        exporter: An exporter of the OpenTelemetry SDK to use instead.
+        tracer_provider: Where spans go; default: the global one, which is made if there is none.
+        capture_content: Also record prompts and answers.
+        propagate_to: Hosts whose requests carry `traceparent` (`*.example.com` for all below);
+            default: loopback and private addresses; `()`: none.
+        config: Path of an `agentprof.yaml`.
+    """
+    with _lock:
+        if _runtime.active() is not None:
+            return
+        try:
+            settings = _settings.read(
+                service_name=service_name,
+                endpoint=endpoint,
+                exporter=exporter,
+                tracer_provider=tracer_provider,
+                capture_content=capture_content,
+                propagate_to=propagate_to,
+                config=config,
+            )
+            _runtime.activate(_runtime_for(settings))
+            _apply(_context.patches())
+            _apply_seams()
+        except Exception:
+            _guard.failed("instrument()")
+
+
+def uninstrument() -> None:
+    """Put everything back as it was; what was patched over by others since then stays and passes through."""
+    with _lock:
+        if _runtime.activate(None) is None:
+            return
+        for patch in reversed(_applied):
+            try:
+                patch.undo()
+            except Exception:
+                _guard.failed("uninstrument()")
+        _applied.clear()
+        try:
+            from agentprof import _export
+
+            _export.close()
+        except Exception:
+            _guard.failed("uninstrument()")
+
+
+def _runtime_for(settings: _settings.Settings) -> _runtime.Runtime:
+    from opentelemetry import trace
+
+    from agentprof import __version__, _export
+
+    provider = _export.provider_for(settings) or trace.get_tracer_provider()
+    tracer = provider.get_tracer(_runtime.SCOPE, __version__)
+    return _runtime.Runtime(settings=settings, tracer=tracer, anchor_ns=anchor_ns())
+
+
+def _apply(patches: Iterable[Patch]) -> None:
+    for patch in patches:
+        patch.apply()
+        _applied.append(patch)
+
+
+def _apply_seams() -> None:
+    """Patch what is imported already, and the rest when it is imported."""
+    import wrapt
+
+    from agentprof.seams import SEAMS
+
+    for seam in SEAMS:
+        for name in seam.MODULES:
+            if name in sys.modules:
+                _patch_module(sys.modules[name])
+            if name not in _hooked:
+                _hooked.add(name)
+                wrapt.register_post_import_hook(_on_import, name)
+
+
+def _on_import(module: ModuleType) -> None:
+    with _lock:
+        if _runtime.active() is not None:
+            _patch_module(module)
+
+
+def _patch_module(module: ModuleType) -> None:
+    from agentprof.seams import SEAMS
+
+    for seam in SEAMS:
+        if module.__name__ in seam.MODULES:
+            try:
+                patches = seam.patches(module)
+                if not any(
+                    patch.owner is done.owner and patch.name == done.name
+                    for patch in patches
+                    for done in _applied
+                ):
+                    _apply(patches)
+            except Exception:
+                _guard.failed(f"patching {module.__name__}")
+
+
+class AgentprofInstrumentor:
+    """What `opentelemetry-instrument` finds through the entry point; never raises."""
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """No package is required: what is not installed is not patched."""
+        return ()
+
+    def instrument(self, **kwargs: Any) -> None:
+        """Switch on; of the loader's arguments only the tracer provider is used."""
+        instrument(tracer_provider=kwargs.get("tracer_provider"))
+
+    def uninstrument(self, **kwargs: Any) -> None:
+        """Switch off."""
+        uninstrument()

@@ -1,0 +1,377 @@
+"""`task`, `tool`, `step` and `human`: the marks a program puts around its own work."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from decimal import Decimal
+from typing import Any, Generic, TypeVar, cast, overload
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from agentprof import _context, _guard, _runtime, attributes
+from agentprof._clock import anchor_ns, stamp_ns
+from agentprof._context import Attachment
+from agentprof._task import Task
+
+Handle = TypeVar("Handle")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Opened:
+    """One run of a mark: its span, and the context its work runs in."""
+
+    __slots__ = ("_anchor", "_cost", "_pid", "_span", "_starts", "attachment", "context", "task")
+
+    def __init__(self, mark: Mark[Any], name: str) -> None:
+        runtime = _runtime.active()
+        above = _context.task_in()
+        self._starts = mark.starts_task
+        self._cost = mark.cost_usd
+        self._pid = os.getpid()
+        self.attachment: Attachment | None = None
+        if self._starts:
+            self.task: Task | None = Task(name, mark.task_id, mark.labels, above)
+            said: dict[str, AttributeValue] = {**self.task.start_attributes()}
+        else:
+            self.task = above
+            said = mark.attributes(name)
+            if above is not None:
+                said[attributes.TASK_ID] = above.id
+        if self.task is not None:
+            self._anchor = self.task.anchor_ns
+        else:
+            self._anchor = runtime.anchor_ns if runtime is not None else anchor_ns()
+        tracer = runtime.tracer if runtime is not None else trace.get_tracer(_runtime.SCOPE)
+        self._span = tracer.start_span(
+            mark.span_name(name),
+            kind=SpanKind.INTERNAL,
+            attributes=said,
+            start_time=stamp_ns() + self._anchor,
+        )
+        context = trace.set_span_in_context(self._span)
+        if self._starts and self.task is not None:
+            context = _context.with_task(self.task, context)
+        self.context = context
+        if self.task is not None and self._span.is_recording():
+            self.task.note_open(self._span)
+
+    def attach(self) -> Attachment:
+        return Attachment(self.context)
+
+    def end(self, error: BaseException | None) -> None:
+        """End the span; of several calls the first counts."""
+        if os.getpid() != self._pid:
+            return  # a forked child carries the task on, its parent ends it
+        failed = error is not None and not _is_quiet(error)
+        said: dict[str, AttributeValue] = {}
+        if self._starts and self.task is not None:
+            said.update(self.task.end_attributes(failed))
+        elif self._cost is not None and self.task is not None:
+            self.task.count_cost(self._cost)
+        if failed:
+            # The type only: messages of exceptions quote prompts and answers.
+            said[attributes.ERROR_TYPE] = type(error).__qualname__
+            self._span.set_status(StatusCode.ERROR)
+        self._span.set_attributes(said)
+        if self.task is not None:
+            self.task.note_ended(self._span)
+        self._span.end(stamp_ns() + self._anchor)
+
+
+def _is_quiet(error: BaseException) -> bool:
+    """Whether an exception is an ordinary way to leave."""
+    if isinstance(error, SystemExit):
+        return error.code in (None, 0)
+    return isinstance(error, GeneratorExit)
+
+
+class Mark(Generic[Handle]):
+    """Marks a stretch of work: `with mark:`, `async with mark:`, or `@mark` on any kind of function."""
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        span_prefix: str = "",
+        starts_task: bool = False,
+        task_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        cost_usd: Decimal | None = None,
+        describe: Callable[[str], dict[str, AttributeValue]] | None = None,
+    ) -> None:
+        self._name = name
+        self._span_prefix = span_prefix
+        self.starts_task = starts_task
+        self.task_id = task_id
+        self.labels = labels
+        self.cost_usd = cost_usd
+        self._describe = describe
+        self._running: list[_Opened] = []
+
+    def span_name(self, name: str) -> str:
+        """Name of the span of a run."""
+        return self._span_prefix + name
+
+    def attributes(self, name: str) -> dict[str, AttributeValue]:
+        """Attributes of the span of a run that starts no task."""
+        return self._describe(name) if self._describe is not None else {}
+
+    def _open(self, fallback: str) -> _Opened | None:
+        try:
+            return _Opened(self, self._name or fallback)
+        except Exception:
+            _guard.failed("starting a mark")
+            return None
+
+    def __enter__(self) -> Handle:
+        opened = self._open("tool")
+        if opened is None:
+            return cast("Handle", Task(self._name or "", None, None, None))
+        opened.attachment = opened.attach()
+        self._running.append(opened)
+        return cast("Handle", opened.task)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace_back: object) -> None:
+        try:
+            opened = self._leave()
+            if opened is not None:
+                if opened.attachment is not None:
+                    opened.attachment.detach()
+                opened.end(error)
+        except Exception:
+            _guard.failed("ending a mark")
+
+    def _leave(self) -> _Opened | None:
+        """The run that ends here: one mark may be entered by several threads or asyncio tasks at a time."""
+        current = otel_context.get_current()
+        for position in range(len(self._running) - 1, -1, -1):
+            if self._running[position].context is current:
+                return self._running.pop(position)
+        return self._running.pop() if self._running else None
+
+    async def __aenter__(self) -> Handle:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace_back: object) -> None:
+        self.__exit__(kind, error, trace_back)
+
+    def __call__(self, function: Function) -> Function:
+        if inspect.isclass(function) or not callable(function):
+            raise TypeError(f"agentprof marks functions and methods, not {function!r}")
+        if inspect.isasyncgenfunction(function):
+            wrapped = _async_generator(self, function)
+        elif inspect.isgeneratorfunction(function):
+            wrapped = _generator(self, function)
+        elif inspect.iscoroutinefunction(function):
+            wrapped = _coroutine(self, function)
+        else:
+            wrapped = _plain(self, function)
+        return cast("Function", wrapped)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _detach(attachment: Attachment | None) -> None:
+    if attachment is not None:
+        try:
+            attachment.detach()
+        except Exception:
+            _guard.failed("leaving a context")
+
+
+def _end(opened: _Opened | None, error: BaseException | None = None) -> None:
+    if opened is not None:
+        try:
+            opened.end(error)
+        except Exception:
+            _guard.failed("ending a mark")
+
+
+def _plain(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        opened = mark._open(_name_of(function))
+        attachment = opened.attach() if opened is not None else None
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            _detach(attachment)
+            _end(opened, error)
+            raise
+        _detach(attachment)
+        _end(opened)
+        return result
+
+    return call
+
+
+def _coroutine(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        opened = mark._open(_name_of(function))
+        attachment = opened.attach() if opened is not None else None
+        try:
+            result = await function(*args, **kwargs)
+        except BaseException as error:
+            _detach(attachment)
+            _end(opened, error)
+            raise
+        _detach(attachment)
+        _end(opened)
+        return result
+
+    return call
+
+
+def _generator(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        opened = mark._open(_name_of(function))
+        inner = function(*args, **kwargs)
+        step: Callable[..., Any] = inner.send
+        value: Any = None
+        while True:
+            # No token is kept across a yield: the caller's context is its own in between.
+            attachment = opened.attach() if opened is not None else None
+            try:
+                item = step(value)
+            except StopIteration as stop:
+                _detach(attachment)
+                _end(opened)
+                return stop.value
+            except BaseException as error:
+                _detach(attachment)
+                _end(opened, error)
+                raise
+            _detach(attachment)
+            try:
+                value = yield item
+                step = inner.send
+            except GeneratorExit:
+                _close(opened, inner)
+                raise
+            except BaseException as thrown:
+                step, value = inner.throw, thrown
+
+    return generate
+
+
+def _close(opened: _Opened | None, inner: Generator[Any, Any, Any]) -> None:
+    attachment = opened.attach() if opened is not None else None
+    try:
+        inner.close()
+    except BaseException as error:
+        _detach(attachment)
+        _end(opened, error)
+        raise
+    _detach(attachment)
+    _end(opened)
+
+
+def _async_generator(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def generate(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        opened = mark._open(_name_of(function))
+        inner = function(*args, **kwargs)
+        step: Callable[..., Any] = inner.asend
+        value: Any = None
+        while True:
+            attachment = opened.attach() if opened is not None else None
+            try:
+                item = await step(value)
+            except StopAsyncIteration:
+                _detach(attachment)
+                _end(opened)
+                return
+            except BaseException as error:
+                _detach(attachment)
+                _end(opened, error)
+                raise
+            _detach(attachment)
+            try:
+                value = yield item
+                step = inner.asend
+            except GeneratorExit:
+                await _aclose(opened, inner)
+                raise
+            except BaseException as thrown:
+                step, value = inner.athrow, thrown
+
+    return generate
+
+
+async def _aclose(opened: _Opened | None, inner: AsyncGenerator[Any, Any]) -> None:
+    attachment = opened.attach() if opened is not None else None
+    try:
+        await inner.aclose()
+    except BaseException as error:
+        _detach(attachment)
+        _end(opened, error)
+        raise
+    _detach(attachment)
+    _end(opened)
+
+
+def task(name: str, *, id: str | None = None, labels: Mapping[str, str] | None = None) -> Mark[Task]:
+    """Mark one complete unit of agent work.
+
+    Args:
+        name: What kind of task it is; tasks of one name are compared with each other.
+        id: Its identity; by default a new one for every run.
+        labels: What it runs for, such as customer or variant.
+
+    Returns:
+        A context manager that gives the `Task`, and a decorator.
+    """
+    return Mark(name, starts_task=True, task_id=id, labels=labels)
+
+
+def _describe_tool(cost_usd: Decimal | None, name: str) -> dict[str, AttributeValue]:
+    said: dict[str, AttributeValue] = {attributes.OPERATION: "execute_tool", attributes.TOOL_NAME: name}
+    if cost_usd is not None:
+        said[attributes.COST] = str(cost_usd)
+        said[attributes.COST_SOURCE] = "given"
+    return said
+
+
+@overload
+def tool(name: Function) -> Function: ...
+@overload
+def tool(name: str | None = None, *, cost_usd: Decimal | float | str | None = None) -> Mark[Task | None]: ...
+def tool(name: Any = None, *, cost_usd: Decimal | float | str | None = None) -> Any:
+    """Mark one execution of a tool.
+
+    Args:
+        name: Name of the tool; by default that of the decorated function.
+        cost_usd: What one execution costs in US dollars.
+
+    Returns:
+        A context manager that gives the task around it, and a decorator. `@tool` alone works too.
+    """
+    cost = None if cost_usd is None else Decimal(str(cost_usd))
+    if name is not None and not isinstance(name, str):
+        return tool()(name)
+    return Mark(
+        name,
+        span_prefix="execute_tool ",
+        cost_usd=cost,
+        describe=functools.partial(_describe_tool, cost),
+    )
+
+
+def step(name: str) -> Mark[Task | None]:
+    """Mark any other named stretch: an agent inside a task, retrieval, parsing."""
+    return Mark(name, describe=lambda name: {attributes.STEP_NAME: name})
+
+
+def human() -> Mark[Task | None]:
+    """Mark a stretch that waits for a person."""
+    return Mark("human", describe=lambda name: {attributes.HUMAN: True, attributes.STEP_NAME: name})

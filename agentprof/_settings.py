@@ -1,0 +1,97 @@
+"""What `instrument()` was asked for, read once from its arguments and the environment."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:4318/v1/traces"
+"""Where a collector on this machine listens."""
+
+_OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Arguments and environment of one `instrument()`."""
+
+    service_name: str | None = None
+    endpoint: str | None = None
+    """Full URL of an OTLP/HTTP receiver of traces."""
+    exporter: SpanExporter | None = None
+    tracer_provider: TracerProvider | None = None
+    capture_content: bool = False
+    propagate_to: tuple[str, ...] | None = None
+    """Hosts that get a `traceparent`; None: loopback and private addresses."""
+    config: str | None = None
+    """Path of an agentprof.yaml."""
+    endpoint_from_environment: bool = False
+    _hosts: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def propagates_to(self, host: str) -> bool:
+        """Whether requests to a host carry `traceparent`."""
+        known = self._hosts.get(host)
+        if known is None:
+            if self.propagate_to is None:
+                known = _is_private(host)
+            else:
+                known = any(_matches(host, pattern) for pattern in self.propagate_to)
+            if len(self._hosts) < 1000:
+                self._hosts[host] = known
+        return known
+
+
+def read(
+    *,
+    service_name: str | None,
+    endpoint: str | None,
+    exporter: SpanExporter | None,
+    tracer_provider: TracerProvider | None,
+    capture_content: bool,
+    propagate_to: Iterable[str] | None,
+    config: str | None,
+) -> Settings:
+    """Join arguments and environment; an argument wins over a variable."""
+    if isinstance(propagate_to, str):
+        propagate_to = (propagate_to,)
+    return Settings(
+        service_name=service_name or os.environ.get("OTEL_SERVICE_NAME") or None,
+        endpoint=_traces_url(endpoint) if endpoint else None,
+        exporter=exporter,
+        tracer_provider=tracer_provider,
+        capture_content=capture_content,
+        propagate_to=None if propagate_to is None else tuple(host.lower() for host in propagate_to),
+        config=config,
+        endpoint_from_environment=any(os.environ.get(name) for name in _OTLP_VARIABLES),
+    )
+
+
+def _traces_url(endpoint: str) -> str:
+    """A bare `http://host:port` means its standard path."""
+    after_scheme = endpoint.partition("://")[2] or endpoint
+    if "/" in after_scheme.rstrip("/"):
+        return endpoint
+    return endpoint.rstrip("/") + "/v1/traces"
+
+
+def _matches(host: str, pattern: str) -> bool:
+    if pattern.startswith("*."):
+        return host.endswith(pattern[1:])
+    return host == pattern
+
+
+def _is_private(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_private

@@ -1,0 +1,235 @@
+"""Observes the body of a response in place: same object, same chunks, ended exactly once.
+
+Chunks are stamped where the bytes arrive. The observer stands in the response where its byte stream was,
+below every way to read it (the SDK's stream, lines, text, bytes).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from agentprof import _guard
+from agentprof._clock import stamp_ns
+from agentprof.dialects import CONTENT, Answer, Dialect, EventReader
+from agentprof.dialects._sse import Events
+
+if TYPE_CHECKING:
+    from agentprof._calls import Call
+
+_MAX_BODY = 64 * 1024 * 1024
+"""Bytes kept of a body that is read whole; a longer one is not understood."""
+
+
+class Arrivals:
+    """What arrived of one body, and when. All stamps are readings of `stamp_ns()`."""
+
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_dialect",
+        "_events",
+        "_read",
+        "_size",
+        "answer",
+        "first_chunk",
+        "first_content",
+        "first_token",
+        "last_chunk",
+        "token_stamps",
+    )
+
+    def __init__(self, dialect: Dialect, answer: Answer, decoder: Any | None) -> None:
+        self.answer = answer
+        self.first_chunk: int | None = None
+        self.last_chunk: int | None = None
+        self.first_token: int | None = None
+        self.first_content: int | None = None
+        self.token_stamps: list[int] = []
+        """One for each arrival with tokens."""
+        self._dialect = dialect
+        self._decoder = decoder
+        self._events: Events | None = None
+        self._read: EventReader | None = None
+        self._body: list[bytes] = []
+        self._size = 0
+
+    def chunk(self, raw: bytes) -> None:
+        """Take in bytes as they came from the network. Runs in the program: guarded by the caller."""
+        now = stamp_ns()
+        self.last_chunk = now
+        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
+        if self._events is None:
+            if not data:
+                return
+            self._begin(now, data)
+        events, read = self._events, self._read
+        if events is None or read is None:
+            self._collect(data)
+            return
+        tokens = 0
+        for event in events.feed(data):
+            found = read(event)
+            if found > tokens:
+                tokens = found
+        if tokens:
+            if self.first_token is None:
+                self.first_token = now
+            if tokens == CONTENT and self.first_content is None:
+                self.first_content = now
+            self.token_stamps.append(now)
+
+    def _begin(self, now: int, data: bytes) -> None:
+        if self.first_chunk is None:
+            self.first_chunk = now
+        if not self._body and data.lstrip()[:1] not in (b"{", b"["):
+            self._events = Events()
+            self._read = self._dialect.event_reader(self.answer)
+
+    def _collect(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= _MAX_BODY:
+            self._body.append(data)
+
+    def complete(self) -> None:
+        """The body is over: read what is left of it."""
+        if self._events is not None and self._read is not None:
+            for event in self._events.finish():
+                self._read(event)
+        elif self._body and self._size <= _MAX_BODY:
+            self._dialect.read_body(b"".join(self._body), self.answer)
+            self._body.clear()
+
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether the body turned out to be a stream of events."""
+        return self._events is not None
+
+
+class _Observed:
+    """Stands where the byte stream of a response was. Whatever else is asked of it, the original answers."""
+
+    def __init__(self, inner: Any, arrivals: Arrivals, call: Call) -> None:
+        self._inner = inner
+        self._arrivals = arrivals
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)
+
+    def _take(self, chunk: bytes) -> None:
+        try:
+            self._arrivals.chunk(chunk)
+        except Exception:
+            _guard.failed("reading a chunk")
+
+    def _exhausted(self) -> None:
+        self._call.stream_over(stamp_ns())
+
+    def __del__(self) -> None:
+        try:
+            self._call.stream_left()
+        except Exception:
+            _guard.failed("ending a dropped stream")
+
+
+def _iterate(self: Any) -> Iterator[bytes]:
+    take = self._take
+    try:
+        for chunk in self._inner:
+            take(chunk)
+            yield chunk
+    except GeneratorExit:
+        raise  # the reader stopped; `close` follows
+    except BaseException as error:
+        self._call.stream_failed(error, stamp_ns())
+        raise
+    self._exhausted()
+
+
+def _close(self: Any) -> None:
+    try:
+        self._inner.close()
+    finally:
+        self._call.stream_left()
+
+
+async def _aiterate(self: Any) -> AsyncIterator[bytes]:
+    take = self._take
+    inner = self._inner.__aiter__()
+    try:
+        async for chunk in inner:
+            take(chunk)
+            yield chunk
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        self._call.stream_failed(error, stamp_ns())
+        raise
+    finally:
+        if hasattr(inner, "aclose"):
+            await inner.aclose()
+    self._exhausted()
+
+
+async def _aclose(self: Any) -> None:
+    try:
+        await self._inner.aclose()
+    finally:
+        self._call.stream_left()
+
+
+_classes: dict[type, type] = {}
+
+
+def _class_for(stream: Any) -> type | None:
+    """A class of observers that the HTTP library takes for one of its own byte streams."""
+    kind = type(stream)
+    found = _classes.get(kind)
+    if found is None:
+        bases = tuple(base for base in kind.__mro__ if base.__name__ in ("SyncByteStream", "AsyncByteStream"))
+        if not bases:
+            return None
+        body: dict[str, Any] = {}
+        if any(base.__name__ == "SyncByteStream" for base in bases):
+            body |= {"__iter__": _iterate, "close": _close}
+        if any(base.__name__ == "AsyncByteStream" for base in bases):
+            body |= {"__aiter__": _aiterate, "aclose": _aclose}
+        found = _classes[kind] = type("ObservedStream", (_Observed, *bases), body)
+    return found
+
+
+def observe(response: Any, call: Call, dialect: Dialect, answer: Answer) -> Arrivals | None:
+    """Start to observe a response of httpx or httpx2 whose body has not been read.
+
+    Returns:
+        What will arrive, or None if the response cannot be observed.
+    """
+    kind = _class_for(response.stream)
+    if kind is None:
+        return None
+    arrivals = Arrivals(dialect, answer, _decoder_for(response))
+    response.stream = kind(response.stream, arrivals, call)
+    return arrivals
+
+
+def _decoder_for(response: Any) -> Any | None:
+    """A decompressor of our own for a compressed body, of the kinds the HTTP library knows."""
+    encoding = response.headers.get("content-encoding")
+    if not encoding or encoding.lower() == "identity":
+        return None
+    library = type(response).__module__.partition(".")[0]
+    known = vars(sys.modules[f"{library}._decoders"])["SUPPORTED_DECODERS"]
+    return _Decoder(known[encoding.strip().lower()]())
+
+
+class _Decoder:
+    """One decoder of httpx or httpx2: it gives bytes in the one, pieces in the other."""
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
+
+    def decode(self, raw: bytes) -> list[bytes]:
+        decoded = self._decoder.decode(raw)
+        return [decoded] if isinstance(decoded, bytes) else list(decoded)

@@ -1,0 +1,111 @@
+"""The usage object of OpenAI-like APIs, and how its variants become one `Usage`."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from agentprof.dialects._answer import Answer
+from agentprof.model import Usage
+
+_USD_PER_TICK = Decimal("1e-10")
+"""xAI counts money in ticks."""
+_COUNT_SUFFIXES = ("_requests", "_calls")
+
+
+class Details(msgspec.Struct):
+    """Parts of the input or of the output."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    created_cache_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class RawUsage(msgspec.Struct):
+    """Usage as sent, under the names of chat, of responses and of the variants seen in the field."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: Details | None = None
+    completion_tokens_details: Details | None = None
+    input_tokens_details: Details | None = None
+    output_tokens_details: Details | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cost: msgspec.Raw | None = None
+    cost_in_usd_ticks: int | None = None
+    server_tool_use: dict[str, Any] | None = None
+    server_side_tool_usage_details: dict[str, Any] | None = None
+
+
+_NO_DETAILS = Details()
+
+
+def read_usage(raw: RawUsage | None, answer: Answer) -> None:
+    """Note a usage object; of several in one answer the largest holds, they are never added."""
+    if raw is None:
+        return
+    input_tokens = raw.prompt_tokens if raw.prompt_tokens is not None else raw.input_tokens
+    output_tokens = raw.completion_tokens if raw.completion_tokens is not None else raw.output_tokens
+    if input_tokens is None and output_tokens is None:
+        return
+    before = answer.usage
+    if before is not None and (before.input or 0) + (before.output or 0) > (input_tokens or 0) + (
+        output_tokens or 0
+    ):
+        return
+    of_input = raw.prompt_tokens_details or raw.input_tokens_details or _NO_DETAILS
+    of_output = raw.completion_tokens_details or raw.output_tokens_details or _NO_DETAILS
+    cache_read = of_input.cached_tokens
+    if cache_read is None:
+        cache_read = _first(raw.prompt_cache_hit_tokens, raw.cached_tokens, raw.num_cached_tokens)
+    reasoning = of_output.reasoning_tokens
+    if reasoning and raw.total_tokens == (input_tokens or 0) + (output_tokens or 0) + reasoning:
+        # Here reasoning stands beside the output; its sum with the others says so.
+        output_tokens = (output_tokens or 0) + reasoning
+    answer.usage = Usage(
+        input=input_tokens,
+        output=output_tokens,
+        cache_read=cache_read,
+        cache_write=_first(of_input.cache_write_tokens, of_input.created_cache_tokens),
+        reasoning=reasoning,
+    )
+    if raw.cost is not None:
+        answer.cost_usd = _dollars(raw.cost)
+    if raw.cost_in_usd_ticks is not None:
+        answer.cost_usd = raw.cost_in_usd_ticks * _USD_PER_TICK
+    for counted in (raw.server_tool_use, raw.server_side_tool_usage_details):
+        if counted:
+            _count_server_tools(counted, answer)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _dollars(raw: msgspec.Raw) -> Decimal | None:
+    """An amount in US dollars, or an object with its total."""
+    text = bytes(raw)
+    try:
+        if text.startswith(b"{"):
+            parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            text = bytes(parts["total_cost"])
+        amount = Decimal(text.decode().strip('"'))
+    except (msgspec.DecodeError, KeyError, UnicodeDecodeError, InvalidOperation):
+        return None
+    return amount if amount.is_finite() and amount >= 0 else None
+
+
+def _count_server_tools(counted: dict[str, Any], answer: Answer) -> None:
+    for key, value in counted.items():
+        if isinstance(value, int) and value > 0:
+            for suffix in _COUNT_SUFFIXES:
+                key = key.removesuffix(suffix)
+            answer.server_tools[key] = max(value, answer.server_tools.get(key, 0))

@@ -1,0 +1,54 @@
+"""OpenAI embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentprof import engines
+from agentprof.dialects._answer import NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._openai_error import error_type
+from agentprof.dialects._openai_usage import RawUsage, read_usage
+from agentprof.dialects._tolerant import Tolerant
+
+
+class Body(msgspec.Struct):
+    """An answer; the vectors are not looked at."""
+
+    id: str | None = None
+    model: str | None = None
+    usage: RawUsage | None = None
+    error: Any = None
+
+
+_read_asked = Tolerant(Asked)
+_read_body = Tolerant(Body)
+
+
+class Embeddings:
+    """Embeddings."""
+
+    name = "openai.embeddings"
+    operation = "embeddings"
+    endpoints: tuple[str, ...] = ("/embeddings",)
+
+    def asked(self, body: bytes) -> Asked:
+        """The model."""
+        return _read_asked(body) or Asked()
+
+    def read_body(self, body: bytes, answer: Answer) -> None:
+        """Read a whole answer."""
+        read = _read_body(body)
+        if read is None:
+            return
+        answer.response_id = read.id
+        answer.model = read.model
+        read_usage(read.usage, answer)
+        if read.error:
+            answer.error_type = error_type(read.error)
+        engines.read_body(body, answer.phases)
+
+    def event_reader(self, answer: Answer) -> EventReader:
+        """Embeddings are not streamed: an event says nothing."""
+        return lambda data: NOTHING

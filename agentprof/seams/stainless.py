@@ -1,0 +1,245 @@
+"""SDKs on one generated base client: `request` is the call, `_build_request` an attempt,
+`_sleep_for_retry` the pause after a failed one, `_process_response` the answer.
+
+That covers every endpoint and every way to call it: parsed, raw, streamed, sync and async. What a version
+of the base client lacks is not patched.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from agentprof import _calls, _guard, _runtime
+from agentprof._calls import Call, failure_kind
+from agentprof._patching import Patch
+from agentprof._providers import provider_of
+from agentprof.dialects import Dialect, dialect_of
+
+MODULES: Final[tuple[str, ...]] = ("openai._base_client",)
+"""Base clients of the family; another SDK of it is one more entry."""
+
+
+def patches(module: ModuleType) -> list[Patch]:
+    """What is replaced in one base client."""
+    wanted: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("BaseClient", "_build_request", _build_request),
+        ("SyncAPIClient", "request", _request),
+        ("SyncAPIClient", "_sleep_for_retry", _sleep_for_retry),
+        ("SyncAPIClient", "_process_response", _process_response),
+        ("AsyncAPIClient", "request", _request_async),
+        ("AsyncAPIClient", "_sleep_for_retry", _sleep_for_retry_async),
+        ("AsyncAPIClient", "_process_response", _process_response_async),
+    ]
+    found = []
+    for owner_name, name, replace in wanted:
+        owner = getattr(module, owner_name)
+        original = vars(owner).get(name)
+        if original is not None:
+            found.append(Patch(owner, name, original, replace(original)))
+    return found
+
+
+# --- the call ------------------------------------------------------------------------------------
+def _request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        _returned(call)
+        return result
+
+    return request
+
+
+def _request_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return await original(self, *args, **kwargs)
+        try:
+            result = await original(self, *args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        _returned(call)
+        return result
+
+    return request
+
+
+def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """Start a call if this request goes to a model endpoint."""
+    runtime = _runtime.active()
+    if runtime is None:
+        return None
+    try:
+        options = kwargs["options"] if "options" in kwargs else args[1]
+        if options.method.lower() != "post":
+            return None
+        dialect = dialect_of(options.url)
+        if dialect is None:
+            return None
+        model, stream = _asked(options, dialect)
+        host, port, provider = _server(client)
+        return Call(runtime, dialect, model, stream, host, port, provider)
+    except Exception:
+        _guard.failed("the start of a call")
+        return None
+
+
+def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:
+    """Model and streaming from the body the SDK has already built; nothing in it is iterated."""
+    model: Any = None
+    stream: Any = None
+    sent = options.json_data if options.json_data is not None else options.content
+    if isinstance(sent, bytes):
+        asked = dialect.asked(sent)
+        model, stream = asked.model, asked.stream
+    for part in (options.json_data, options.extra_json):
+        if isinstance(part, dict):
+            model = part.get("model", model)
+            stream = part.get("stream", stream)
+    return model if isinstance(model, str) else None, stream is True
+
+
+_servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
+
+
+def _server(client: Any) -> tuple[str, int | None, str | None]:
+    """Host, port and provider of a client; its URL object is kept so that the id stays its own."""
+    url = client.base_url
+    known = _servers.get(id(url))
+    if known is None or known[0] is not url:
+        host = url.host
+        if len(_servers) >= 256:
+            _servers.clear()
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        known = _servers[id(url)] = (url, host, port, provider_of(host))
+    return known[1:]
+
+
+def _failed(call: Call, error: BaseException) -> None:
+    try:
+        call.leave()
+        status_code = getattr(error, "status_code", None)
+        if isinstance(status_code, int):
+            status = str(status_code)
+        else:
+            cause = error.__cause__
+            status = failure_kind(cause if cause is not None else error)
+        call.failed(error, status)
+    except Exception:
+        _guard.failed("a failed call")
+
+
+def _returned(call: Call) -> None:
+    try:
+        call.leave()
+        call.returned()
+    except Exception:
+        _guard.failed("the end of a call")
+
+
+# --- attempts ------------------------------------------------------------------------------------
+def _build_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _build_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        request = original(self, *args, **kwargs)
+        call = _calls.current_call()
+        if call is not None:
+            try:
+                traceparent = call.attempt()
+                if traceparent is not None and "traceparent" not in request.headers:
+                    request.headers["traceparent"] = traceparent
+            except Exception:
+                _guard.failed("the start of an attempt")
+        return request
+
+    return _build_request
+
+
+def _sleep_for_retry(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _sleep_for_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        _attempt_failed(call, kwargs.get("response"))
+        result = original(self, *args, **kwargs)
+        _pause_over(call)
+        return result
+
+    return _sleep_for_retry
+
+
+def _sleep_for_retry_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def _sleep_for_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        _attempt_failed(call, kwargs.get("response"))
+        result = await original(self, *args, **kwargs)
+        _pause_over(call)
+        return result
+
+    return _sleep_for_retry
+
+
+def _attempt_failed(call: Call | None, response: Any) -> None:
+    if call is None:
+        return
+    try:
+        # Without a response the SDK waits inside its `except` block: that exception is what happened.
+        status = str(response.status_code) if response is not None else failure_kind(sys.exception())
+        call.attempt_failed(status)
+    except Exception:
+        _guard.failed("a failed attempt")
+
+
+def _pause_over(call: Call | None) -> None:
+    if call is None:
+        return
+    try:
+        call.pause_over()
+    except Exception:
+        _guard.failed("the end of a pause")
+
+
+# --- the answer ----------------------------------------------------------------------------------
+def _process_response(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _answered(kwargs.get("response"))
+        return original(self, *args, **kwargs)
+
+    return _process_response
+
+
+def _process_response_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _answered(kwargs.get("response"))
+        return await original(self, *args, **kwargs)
+
+    return _process_response
+
+
+def _answered(response: Any) -> None:
+    call = _calls.current_call()
+    if call is None or response is None:
+        return
+    try:
+        if response.is_closed:
+            call.answered(response.status_code, response.content)
+        else:
+            call.answered_open(response)
+    except Exception:
+        _guard.failed("reading an answer")
