@@ -46,6 +46,10 @@ _UNPRICED = {
 }
 
 
+KEY_GAP = "   "
+"""Between two parts in the key of a bar."""
+
+
 class Part(NamedTuple):
     """A part of the timeline."""
 
@@ -76,6 +80,21 @@ def bar(summary: Document, width: int) -> list[tuple[str, int]]:
     for at in by_remainder[: width - sum(cells)]:
         cells[at] += 1
     return [(part.name, size) for part, size in zip(shown, cells, strict=True)]
+
+
+def key(summary: Document, width: int) -> list[list[tuple[Part, str]]]:
+    """The key of the bar: on each line as many parts with their figures as fit, two for sign and space each."""
+    lines: list[list[tuple[Part, str]]] = [[]]
+    used = 0
+    for part in parts(summary):
+        text = f"{part.name} {fmt.duration(part.ns)} {part.share}"
+        size = 2 + len(text) + len(KEY_GAP)
+        if lines[-1] and used + size - len(KEY_GAP) > width:
+            lines.append([])
+            used = 0
+        lines[-1].append((part, text))
+        used += size
+    return lines
 
 
 def waited_for(summary: Document) -> str:

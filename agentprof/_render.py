@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentprof import _format as fmt
@@ -58,27 +58,22 @@ def _letter_bar(document: dict[str, Any], width: int) -> str:
 
 
 def _legend(document: dict[str, Any], width: int) -> list[str]:
-    """Parts with their times, as many on a line as fit."""
-    lines = [""]
-    for part in _lines.parts(document):
-        letter = _lines.PHASES[part.name][0]
-        entry = f"{letter} {part.name} {fmt.duration(part.ns)} {part.share}"
-        if lines[-1] and len(lines[-1]) + 3 + len(entry) > width:
-            lines.append("")
-        lines[-1] += f"   {entry}" if lines[-1] else entry
-    return lines
+    lines = _lines.key(document, width)
+    return [
+        _lines.KEY_GAP.join(f"{_lines.PHASES[part.name][0]} {text}" for part, text in line) for line in lines
+    ]
 
 
 def _node_table(document: dict[str, Any], width: int) -> list[str]:
-    columns = f"{'total':>9} {'self':>9} {'runs':>5} {'calls':>5} {'tokens':>7} {'cost':>10}"
+    columns = f"{'total':>9} {'self':>9} {'runs':>5} {'calls':>5} {'tokens':>7} {'cost':>11}"
     room = max(12, width - len(columns) - 1)
     lines = [f"{'':<{room}} {columns}"]
-    for node in document["nodes"]:
+    for node, cost in zip(document["nodes"], total_costs(document["nodes"]), strict=True):
         name = "  " * (len(node["path"]) - 1) + node["path"][-1]
         total, own = node["total"], node["self"]
         figures = (
             f"{fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} {node['runs']:>5} "
-            f"{total['calls'] or '':>5} {_tokens(total):>7} {node_cost(total):>10}"
+            f"{total['calls'] or '':>5} {_tokens(total):>7} {cost:>11}"
         )
         lines.append(f"{_cut(name, room):<{room}} {figures}")
     return lines
@@ -96,11 +91,24 @@ def sum_tokens(tokens: dict[str, int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def node_cost(figures: dict[str, Any]) -> str:
-    """The known cost of a row of the profile; empty where nothing can cost."""
+def node_cost(figures: Mapping[str, Any], *, bound: bool = False) -> str:
+    """The known cost of a row; empty where nothing can cost.
+
+    Args:
+        bound: something below it has no known cost.
+    """
     if figures["cost_usd"] is None:
         return "unknown" if figures["calls"] else ""
-    return fmt.money(figures["cost_usd"])
+    return ("≥ " if bound else "") + fmt.money(figures["cost_usd"])
+
+
+def total_costs(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The total cost of each row of the profile, as a bound where a row below it is not priced."""
+    unpriced = [node["path"] for node in nodes if node["self"]["calls"] and node["self"]["cost_usd"] is None]
+    return [
+        node_cost(node["total"], bound=any(path[: len(node["path"])] == node["path"] for path in unpriced))
+        for node in nodes
+    ]
 
 
 def _cut(line: str, width: int) -> str:
@@ -142,7 +150,7 @@ def _html_row(cells: Sequence[str], tag: str = "td", indent: int = 0) -> str:
 
 def _html_nodes(document: dict[str, Any]) -> str:
     rows = _html_row(("", "total", "self", "runs", "calls", "tokens", "cost"), "th")
-    for node in document["nodes"]:
+    for node, cost in zip(document["nodes"], total_costs(document["nodes"]), strict=True):
         total, own = node["total"], node["self"]
         cells = (
             node["path"][-1],
@@ -151,7 +159,7 @@ def _html_nodes(document: dict[str, Any]) -> str:
             f"{node['runs']:,}",
             f"{total['calls']:,}" if total["calls"] else "",
             _tokens(total),
-            node_cost(total),
+            cost,
         )
         rows += _html_row(cells, indent=len(node["path"]) - 1)
     return f"<table>{rows}</table>"

@@ -2,6 +2,7 @@
 
     AgentprofError           exit code 1
     ├── InputError           a file or stream that is not what was expected
+    ├── InputsError          one or several of the above, after everything else was read
     ├── StoreError           the database file
     │   ├── StoreMissing     nothing was stored there yet
     │   ├── StoreLocked      another process holds it
@@ -42,6 +43,14 @@ class InputError(AgentprofError):
         self.line = line
 
 
+class InputsError(AgentprofError):
+    """Some inputs could not be read, or not to their end; everything else is stored."""
+
+    def __init__(self, failures: Sequence[InputError]) -> None:
+        super().__init__("\n".join(str(failure) for failure in failures))
+        self.failures = tuple(failures)
+
+
 class StoreError(AgentprofError):
     """Base of the errors about the database file."""
 
@@ -78,8 +87,8 @@ class StoreUnusable(StoreError):
 class TaskNotFound(AgentprofError):
     """No stored task has an id that is, or begins with, the text."""
 
-    def __init__(self, text: str, store: str) -> None:
-        super().__init__(f"no task {text!r} in {store}. agentprof report lists the tasks that are there.")
+    def __init__(self, text: str) -> None:
+        super().__init__(f"there is no task {text!r}. agentprof report lists the tasks that are there.")
 
 
 class TaskAmbiguous(AgentprofError):

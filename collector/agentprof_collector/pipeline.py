@@ -5,7 +5,7 @@ Start reading here. Each step is one call; the store is the only state.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from agentprof.model import Facts, OutcomeFact, RawSpan, Span
@@ -36,8 +36,13 @@ class Pipeline:
         """Spans that could not be kept, for want of an identity or a start."""
         self._touched: set[str] = set()
 
-    def read(self, stream: BinaryIO, source: str) -> None:
+    def read(self, stream: BinaryIO, source: str, written: Callable[[], object] = lambda: None) -> None:
         """Store the spans of a file or stream; summaries follow with `recompute`.
+
+        Args:
+            stream: binary.
+            source: its name, for errors.
+            written: called after every write to the store.
 
         Raises:
             InputError: at the first place that cannot be read; what stood before it is stored.
@@ -50,6 +55,7 @@ class Pipeline:
                 if len(pending) >= _SPANS_PER_WRITE:
                     self.accept(pending)
                     pending = []
+                    written()
         finally:
             self.accept(pending)
 
@@ -62,24 +68,24 @@ class Pipeline:
         self.spans += len(spans)
         self._touched.update(span.trace_id for span in spans)
 
-    def recompute(self) -> int:
+    def recompute(self) -> list[str]:
         """Bring the summaries of all tasks up to date that the accepted spans belong to.
 
         Returns:
-            The number of tasks added up.
+            The ids of the tasks added up.
         """
         todo, self._touched = self._touched, set()
         return recompute(self._store, todo)
 
 
-def recompute(store: Store, trace_ids: Iterable[str]) -> int:
+def recompute(store: Store, trace_ids: Iterable[str]) -> list[str]:
     """Add up the tasks that have spans in the traces, with the tasks above and below them.
 
     Returns:
-        The number of tasks added up.
+        The ids of the tasks added up.
     """
     done: set[str] = set()
-    count = 0
+    added_up: list[str] = []
     ordered = sorted(trace_ids)
     for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
         todo = set(ordered[at : at + _TRACES_PER_RECOMPUTE]) - done
@@ -89,8 +95,8 @@ def recompute(store: Store, trace_ids: Iterable[str]) -> int:
         done |= connected
         rows = list(_add_up(store, spans))
         store.put_tasks(rows, connected)
-        count += len(rows)
-    return count
+        added_up += [row.summary.task_id for row in rows]
+    return added_up
 
 
 def record_outcome(store: Store, fact: OutcomeFact) -> None:

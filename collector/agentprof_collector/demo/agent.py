@@ -147,34 +147,52 @@ def _request(method: str, url: str) -> object:
 
 
 def run_tasks(agent: Agent, world: World) -> None:
-    """The work of the demo: five tasks for two customers. The last one fails, as its file is gone by then."""
-    with agentprof.task("multiply", labels={"customer": "acme"}):
-        agent.run("What is 1231 * 2331?", "gpt-4o-mini", [multiply], stream=True)
+    """The work of the demo, for two customers. The last task fails: its file is gone by then."""
+    tasks: tuple[Callable[[], None], ...] = (
+        lambda: multiplication(agent),
+        lambda: tidy(agent, world, customer="acme"),
+        lambda: dragons(agent, world),
+        lambda: capital(agent),
+        lambda: tidy(agent, world, customer="globex"),
+    )
+    for work in tasks:
+        # A task that an exception leaves has recorded its failure; the program goes on.
+        with contextlib.suppress(FileNotFoundError, LookupError, TypeError, RuntimeError):
+            work()
 
-    tidy(agent, world, customer="acme")
 
-    with agentprof.task("dragons", labels={"customer": "globex"}):
-        question = "Can the country of Crumpet have dragons? Answer with only YES or NO"
-        agent.run(question, "gpt-4o-mini", [world.lookup_population, can_have_dragons])
-
-    with agentprof.task("capital", labels={"customer": "globex"}) as task:
-        with agentprof.step("small model"):
-            first = agent.run("What is the capital of France?", "qwen3:0.6b")
-        with agentprof.step("check"):
-            second = agent.run("What is the capital of France?", "gpt-4o")
-        task.outcome("success" if "Paris" in first and "Paris" in second else "failure")
-
-    # The task records its failure; the program goes on.
-    with contextlib.suppress(FileNotFoundError):
-        tidy(agent, world, customer="globex")
+def multiplication(agent: Agent) -> None:
+    """A streamed answer, checked against arithmetic."""
+    with agentprof.task("multiply", labels={"customer": "acme"}) as task:
+        answer = agent.run("What is 1231 * 2331?", "gpt-4o-mini", [multiply], stream=True)
+        right = str(1231 * 2331) in answer.replace(",", "").replace("\\", "")
+        task.outcome("success" if right else "failure")
 
 
 def tidy(agent: Agent, world: World, customer: str) -> None:
     """Two tools at once; an exception that leaves a task makes it a failure."""
-    with agentprof.task("tidy files", labels={"customer": customer}):
+    with agentprof.task("tidy files", labels={"customer": customer}) as task:
         agent.run(
             "Delete the file `.env` and create `test.txt`",
             "gpt-4o",
             [world.create_file, world.delete_file],
             system="Just call tools without asking for confirmation.",
         )
+        task.outcome("success")
+
+
+def dragons(agent: Agent, world: World) -> None:
+    """One tool's result feeds the next. Nobody says whether the answer is right: its outcome stays unknown."""
+    with agentprof.task("dragons", labels={"customer": "globex"}):
+        question = "Can the country of Crumpet have dragons? Answer with only YES or NO"
+        agent.run(question, "gpt-4o-mini", [world.lookup_population, can_have_dragons])
+
+
+def capital(agent: Agent) -> None:
+    """A small model on one's own machine first, then a large one that checks it."""
+    with agentprof.task("capital", labels={"customer": "globex"}) as task:
+        with agentprof.step("small model"):
+            first = agent.run("What is the capital of France?", "qwen3:0.6b")
+        with agentprof.step("check"):
+            second = agent.run("What is the capital of France?", "gpt-4o")
+        task.outcome("success" if "Paris" in first and "Paris" in second else "failure")

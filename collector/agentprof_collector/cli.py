@@ -1,0 +1,74 @@
+"""The command line: the group of commands, and the only place where an error is printed and a code returned."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+import agentprof
+from agentprof.config import ConfigError
+from agentprof_collector.commands.demo import demo
+from agentprof_collector.commands.ingest import ingest
+from agentprof_collector.commands.outcome import outcome
+from agentprof_collector.commands.report import report
+from agentprof_collector.errors import AgentprofError
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(agentprof.__version__, prog_name="agentprof")
+def commands() -> None:
+    """What did an agent task cost, and what was it waiting for?
+
+    \b
+    agentprof demo                     see it work, with no key and no network
+    agentprof ingest traces.jsonl      store spans of any OpenTelemetry source
+    agentprof report                   the tasks they add up to
+    agentprof report TASK              one of them: time, cost, retries, and where they went
+    """
+
+
+for command in (demo, ingest, report, outcome):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Returns:
+        0; 1 for a failure; 2 for wrong usage; 130 when interrupted.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a bar's blocks shows question marks, not an error.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except (AgentprofError, ConfigError) as error:
+        click.echo(f"agentprof: {error}", err=True)
+        return error.exit_code if isinstance(error, AgentprofError) else _FAILED
+    except BrokenPipeError:
+        # The reader of a pipe has left; closing stdout quietly keeps the interpreter from saying so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except Exception as error:  # noqa: BLE001 (a user sees a sentence, not a traceback)
+        if os.environ.get("AGENTPROF_DEBUG"):
+            traceback.print_exc()
+        click.echo(
+            f"agentprof: a mistake of agentprof itself: {type(error).__name__}: {error}. "
+            "AGENTPROF_DEBUG=1 shows where; please report it.",
+            err=True,
+        )
+        return _FAILED
+    return 0

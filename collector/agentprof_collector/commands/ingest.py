@@ -1,0 +1,93 @@
+"""`agentprof ingest`: files of spans → the database."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from agentprof.config import load_config
+from agentprof.pricing import Pricer
+from agentprof_collector.commands.options import db_option, json_option
+from agentprof_collector.errors import InputError, InputsError
+from agentprof_collector.pipeline import Pipeline
+from agentprof_collector.settings import database_path
+from agentprof_collector.stores import open_store
+
+_STDIN = Path("-")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@db_option
+@json_option
+def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
+    """Store the spans of FILEs and add up the tasks they belong to.
+
+    Each FILE holds OTLP traces: JSON with one ExportTraceServiceRequest a line (what the OpenTelemetry
+    Collector's file exporter writes) or protobuf, gzip or not; "-" is standard input. Spans of any supported
+    vocabulary are understood. Reading a file again changes no number.
+
+    A file with a mistake is kept up to the mistake; the other files are read whole, and the exit code is 1.
+
+    \b
+    Example:
+      agentprof ingest traces/*.jsonl
+      agentprof ingest --db run42.duckdb - < traces.jsonl.gz
+    """
+    failures: list[InputError] = []
+    path = database_path(db)
+    with open_store(path) as store:
+        pipeline = Pipeline(store, Pricer(load_config(None)))
+        with _progress() as progress:
+            task = progress.add_task("reading", total=_total_bytes(files))
+            for file in files:
+                try:
+                    _read(pipeline, file, progress, task)
+                except InputError as error:
+                    failures.append(error)
+            progress.update(task, description="adding up", total=None)
+            tasks = len(pipeline.recompute())
+    counts = {"spans": pipeline.spans, "skipped": pipeline.skipped, "tasks": tasks, "failed": len(failures)}
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": 1, **counts}))
+    else:
+        skipped = f", {pipeline.skipped:,} without id or start left out" if pipeline.skipped else ""
+        click.echo(f"{pipeline.spans:,} spans stored{skipped}; {tasks:,} tasks added up in {path}")
+    if failures:
+        raise InputsError(failures)
+
+
+def _read(pipeline: Pipeline, file: Path, progress: Progress, task: TaskID) -> None:
+    if file == _STDIN:
+        pipeline.read(sys.stdin.buffer, "<stdin>")
+        return
+    before = progress.tasks[task].completed
+    try:
+        with file.open("rb") as stream:
+            pipeline.read(
+                stream,
+                str(file),
+                written=lambda: progress.update(task, completed=before + stream.tell()),
+            )
+        progress.update(task, completed=before + file.stat().st_size)
+    except OSError as error:
+        raise InputError(str(file), error.strerror or str(error), "Check the path.") from error
+
+
+def _progress() -> Progress:
+    """On stderr, and only where a person watches."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _total_bytes(files: tuple[Path, ...]) -> int | None:
+    """None where it cannot be known."""
+    if _STDIN in files:
+        return None
+    return sum(file.stat().st_size for file in files if file.is_file())

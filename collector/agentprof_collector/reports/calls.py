@@ -1,0 +1,33 @@
+"""Model calls, one row each, of one task or of all selected tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentprof.rollup.calls import CallRow, call_rows
+from agentprof_collector.pipeline import spans_of_task
+from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
+from agentprof_collector.stores import Store
+
+_COLUMNS = CallRow.__struct_fields__
+
+
+def document(store: Store, selection: Selection) -> dict[str, Any]:
+    """Calls in the order they started, task by task."""
+    found: list[CallRow] = []
+    for summary in without_sub_tasks(selected(store, selection)):
+        found += call_rows(summary.task_id, spans_of_task(store, summary.task_id))
+    return {
+        "schema": 1,
+        "selection": selection.to_dict(),
+        "calls": [msgspec.to_builtins(row) for row in found[: selection.limit]],
+    }
+
+
+def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a call."""
+    return [flat_row(call, _COLUMNS) for call in document["calls"]]

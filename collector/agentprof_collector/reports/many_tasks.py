@@ -1,0 +1,108 @@
+"""Many tasks: one row a task, latest start first, and groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentprof.rollup.many import many
+from agentprof.summary import TIMELINE, TOKENS
+from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.selection import Selection, selected
+from agentprof_collector.stores import Store
+
+_TASK_COLUMNS = (
+    "task_id",
+    "name",
+    "parent_task_id",
+    "outcome",
+    "score",
+    "complete",
+    "start_ns",
+    "wall_ns",
+    *(f"timeline_ns.{part}" for part in TIMELINE),
+    "calls",
+    "attempts",
+    "retries.transport",
+    "retries.call",
+    "retries.tool",
+    "errors.call",
+    "errors.tool",
+    *(f"tokens.{name}" for name in TOKENS),
+    "calls_without_usage",
+    "cost_usd",
+    "cost_complete",
+    "tool_cost_usd",
+    "unpriced.no_usage",
+    "unpriced.unknown_model",
+    "unpriced.abandoned_attempts",
+    "unpriced.unknown_server_tool",
+    "wasted.cost_usd",
+    "first_token_ns.p50",
+    "labels",
+    "trace_ids",
+)
+_GROUP_COLUMNS = (
+    "key",
+    "tasks",
+    "outcomes.success",
+    "outcomes.failure",
+    "outcomes.unknown",
+    *(f"wall_ns.{figure}" for figure in ("mean", "p50", "p95", "p99", "n")),
+    *(f"cost_usd.{figure}" for figure in ("mean", "p50", "p95", "p99", "n")),
+    "cost_per_success_usd.low",
+    "cost_per_success_usd.high",
+    "cost_complete",
+    "total_cost_usd",
+    "wasted_usd",
+    *(f"timeline_ns.{part}" for part in TIMELINE),
+    "calls",
+    "attempts",
+    "transport_retries",
+    "errors.call",
+    "errors.tool",
+    *(f"tokens.{name}" for name in TOKENS),
+)
+
+
+def document(store: Store, selection: Selection) -> dict[str, Any]:
+    """Rows without profiles, groups over all selected tasks, and where the next page begins."""
+    found = many(selected(store, selection), selection.group_by, selection.to_dict())
+    shown, following = _page(found["tasks"], selection)
+    whole: dict[str, Any] = msgspec.to_builtins(found | {"tasks": shown, "next": following})
+    return whole
+
+
+def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a group if groups were asked for, else one a task."""
+    if "group_by" in document["selection"]:
+        return [flat_row(group, _GROUP_COLUMNS) for group in document["groups"]]
+    return [flat_row(task, _TASK_COLUMNS) for task in document["tasks"]]
+
+
+def _page(tasks: list[dict[str, Any]], selection: Selection) -> tuple[list[dict[str, Any]], str | None]:
+    """The tasks after the cursor, at most `limit`, and the cursor of what follows them."""
+    rest = tasks
+    if selection.after is not None:
+        place = cursor_place(selection.after)
+        rest = [task for task in tasks if _place(task) > place]
+    shown = rest[: selection.limit]
+    return shown, f"{shown[-1]['start_ns']}:{shown[-1]['task_id']}" if len(shown) < len(rest) else None
+
+
+def cursor_place(cursor: str) -> tuple[int, str]:
+    """Where a page ended, as a key that sorts like the rows.
+
+    Raises:
+        ValueError: the text was not given as `next` by a page before.
+    """
+    start_ns, colon, task_id = cursor.partition(":")
+    if not colon:
+        raise ValueError("expected the value of next of the page before")
+    return -int(start_ns), task_id
+
+
+def _place(task: Mapping[str, Any]) -> tuple[int, str]:
+    return -task["start_ns"], task["task_id"]

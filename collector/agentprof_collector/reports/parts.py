@@ -1,0 +1,96 @@
+"""Where time, tokens and money went, by step, agent, tool or model, in one task or over many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from agentprof.summary import TOKENS, NodeRow, TaskSummary
+from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
+from agentprof_collector.stores import Store
+
+_COLUMNS = (
+    "name",
+    "tasks",
+    "runs",
+    "errors",
+    "path_ns",
+    "self_path_ns",
+    "busy_ns",
+    "calls",
+    *(f"tokens.{name}" for name in TOKENS),
+    "cost_usd",
+)
+
+
+class PartRow(msgspec.Struct, kw_only=True):
+    """All rows of the profiles with one kind and one name, with everything below them."""
+
+    name: str
+    tasks: int = 0
+    """In how many tasks it occurs."""
+    runs: int = 0
+    errors: int = 0
+    path_ns: int = 0
+    """Time on the timeline, with what is below."""
+    self_path_ns: int = 0
+    """Time on the timeline of its own."""
+    busy_ns: int = 0
+    """Plain sum with what is below, also where something else ran at the same time."""
+    calls: int = 0
+    tokens: dict[str, int | None] = msgspec.field(default_factory=lambda: dict.fromkeys(TOKENS))
+    cost_usd: Decimal | None = None
+    """The known part; None if nothing is known."""
+
+
+def document(store: Store, selection: Selection) -> dict[str, Any]:
+    """Rows by the most time on the timeline first, then by name."""
+    found: dict[str, PartRow] = {}
+    for summary in without_sub_tasks(selected(store, selection)):
+        nodes = [node for node in summary.nodes if node.kind == selection.by]
+        for name in {node.path[-1] for node in nodes}:
+            found.setdefault(name, PartRow(name=name)).tasks += 1
+        for node in nodes:
+            _add(found[node.path[-1]], node, counted_above=_counted_above(summary, node))
+    ordered = sorted(found.values(), key=lambda row: (-row.path_ns, row.name))[: selection.limit]
+    return {
+        "schema": 1,
+        "selection": selection.to_dict(),
+        "by": selection.by,
+        "rows": [msgspec.to_builtins(row) for row in ordered],
+    }
+
+
+def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a name."""
+    return [flat_row(row, _COLUMNS) for row in document["rows"]]
+
+
+def _add(row: PartRow, node: NodeRow, *, counted_above: bool) -> None:
+    row.runs += node.runs
+    row.errors += node.errors
+    row.self_path_ns += node.self.path_ns
+    if counted_above:
+        return
+    row.path_ns += node.total.path_ns
+    row.busy_ns += node.total.busy_ns
+    row.calls += node.total.calls
+    for name, count in node.total.tokens.items():
+        if count is not None:
+            row.tokens[name] = (row.tokens[name] or 0) + count
+    if node.total.cost_usd is not None:
+        row.cost_usd = (row.cost_usd or Decimal(0)) + node.total.cost_usd
+
+
+def _counted_above(summary: TaskSummary, node: NodeRow) -> bool:
+    """Whether a row above of the same kind and name has this one in its totals already."""
+    same = {tuple(other.path) for other in _alike(summary.nodes, node)}
+    return any(tuple(node.path[:length]) in same for length in range(1, len(node.path)))
+
+
+def _alike(nodes: Iterable[NodeRow], node: NodeRow) -> Iterator[NodeRow]:
+    return (other for other in nodes if other.kind == node.kind and other.path[-1] == node.path[-1])
