@@ -24,6 +24,12 @@ class Details(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
+class CostDetails(msgspec.Struct):
+    """What a gateway's own charge does not contain."""
+
+    upstream_inference_cost: msgspec.Raw | None = None
+
+
 class RawUsage(msgspec.Struct):
     """Usage as sent, under the names of chat, of responses and of the variants seen in the field."""
 
@@ -40,6 +46,8 @@ class RawUsage(msgspec.Struct):
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
     cost: msgspec.Raw | None = None
+    cost_details: CostDetails | None = None
+    is_byok: bool | None = None
     cost_in_usd_ticks: int | None = None
     server_tool_use: dict[str, Any] | None = None
     server_side_tool_usage_details: dict[str, Any] | None = None
@@ -70,17 +78,20 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     if reasoning and raw.total_tokens == (input_tokens or 0) + (output_tokens or 0) + reasoning:
         # Here reasoning stands beside the output; its sum with the others says so.
         output_tokens = (output_tokens or 0) + reasoning
+    cache_write = _first(of_input.cache_write_tokens, of_input.created_cache_tokens)
+    cached = (cache_read or 0) + (cache_write or 0)
+    if input_tokens is not None and cached > input_tokens:
+        input_tokens += cached  # a part cannot be more than the whole: here the cache stands beside the input
     answer.usage = Usage(
         input=input_tokens,
         output=output_tokens,
         cache_read=cache_read,
-        cache_write=_first(of_input.cache_write_tokens, of_input.created_cache_tokens),
+        cache_write=cache_write,
         reasoning=reasoning,
     )
-    if raw.cost is not None:
-        answer.cost_usd = _dollars(raw.cost)
-    if raw.cost_in_usd_ticks is not None:
-        answer.cost_usd = raw.cost_in_usd_ticks * _USD_PER_TICK
+    cost_usd = _cost(raw)
+    if cost_usd is not None:
+        answer.cost_usd = cost_usd
     for counted in (raw.server_tool_use, raw.server_side_tool_usage_details):
         if counted:
             _count_server_tools(counted, answer)
@@ -88,6 +99,19 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
 
 def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
+
+
+def _cost(raw: RawUsage) -> Decimal | None:
+    """What the provider or gateway says the call cost."""
+    if raw.cost is not None:
+        charged = _dollars(raw.cost)
+        if charged is not None and raw.is_byok and raw.cost_details is not None:
+            # With a key of the user's own, the gateway charges its fee and the provider the rest.
+            upstream = raw.cost_details.upstream_inference_cost
+            charged += (_dollars(upstream) if upstream is not None else None) or 0
+        return charged
+    # No ticks beside tokens is what resellers send who do not bill that way.
+    return raw.cost_in_usd_ticks * _USD_PER_TICK if raw.cost_in_usd_ticks else None
 
 
 def _dollars(raw: msgspec.Raw) -> Decimal | None:

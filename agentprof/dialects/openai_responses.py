@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -196,15 +197,17 @@ def _note_body(read: Body, answer: Answer) -> None:
     if read.status is not None:
         reason = read.incomplete_details.reason if read.incomplete_details is not None else None
         answer.finish_reasons[0] = f"{read.status}:{reason}" if reason else read.status
-    if read.output:
-        # The final list has everything the events before it announced.
-        answer.tool_calls = {
-            place: item.name
-            for place, item in enumerate(read.output)
-            if item.type in _ASKED_TOOLS and item.name
-        }
-        ran = [_SERVER_TOOLS[item.type] for item in read.output if item.type in _SERVER_TOOLS]
-        answer.server_tools = {kind: ran.count(kind) for kind in dict.fromkeys(ran)}
+    asked = {
+        place: item.name
+        for place, item in enumerate(read.output or ())
+        if item.type in _ASKED_TOOLS and item.name
+    }
+    # The final list has everything the events before it announced, unless a server leaves it empty.
+    if len(asked) >= len(answer.tool_calls):
+        answer.tool_calls = dict(asked)
+    ran = Counter(_SERVER_TOOLS[item.type] for item in read.output or () if item.type in _SERVER_TOOLS)
+    if ran.total() >= sum(answer.server_tools.values()):
+        answer.server_tools = dict(ran)
     read_usage(read.usage, answer)
     if read.error or read.status == "failed":
         answer.error_type = error_type(read.error)
