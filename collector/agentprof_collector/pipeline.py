@@ -11,6 +11,7 @@ from typing import BinaryIO
 from agentprof.model import Facts, OutcomeFact, RawSpan, Span
 from agentprof.pricing import Pricer
 from agentprof.rollup import roll_up, tasks_in
+from agentprof.summary import TaskSummary
 from agentprof.vocabularies import normalise
 from agentprof_collector.receive.files import read_batches
 from agentprof_collector.stores import Store, TaskRow
@@ -105,10 +106,10 @@ def record_outcome(store: Store, fact: OutcomeFact) -> None:
     recompute(store, _traces_of_task(store, fact.task_id))
 
 
-def spans_of_task(store: Store, task_id: str) -> list[Span]:
-    """The spans `tasks_in` gives the task, sub-tasks included; empty if there is no such task."""
-    _, spans = _connected(store, _traces_of_task(store, task_id))
-    return tasks_in(spans).get(task_id, [])
+def spans_of_tasks(store: Store, summaries: Iterable[TaskSummary]) -> dict[str, list[Span]]:
+    """The spans of each task by its id, those of its sub-tasks included."""
+    _, spans = _connected(store, {trace_id for summary in summaries for trace_id in summary.trace_ids})
+    return tasks_in(spans)
 
 
 def _traces_of_task(store: Store, task_id: str) -> set[str]:

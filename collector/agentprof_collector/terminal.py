@@ -239,6 +239,7 @@ def draw_parts(console: Console, document: Mapping[str, Any]) -> None:
             node_cost(row),
         )
     console.print(table)
+    _say_hidden(console, document["count"] - len(document["rows"]))
 
 
 def draw_calls(console: Console, document: Mapping[str, Any]) -> None:
@@ -265,6 +266,12 @@ def draw_calls(console: Console, document: Mapping[str, Any]) -> None:
             cells.append(", ".join(f"{name} {fmt.duration(ns)}" for name, ns in phases[:3] if ns))
         table.add_row(name, *cells)
     console.print(table)
+    _say_hidden(console, document["count"] - len(document["calls"]))
+
+
+def _say_hidden(console: Console, rows: int) -> None:
+    if rows > 0:
+        console.print(Text(f"{rows:,} more not shown: --limit", style="dim"))
 
 
 def _table(first: str) -> Table:

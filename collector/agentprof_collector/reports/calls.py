@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentprof.rollup.calls import CallRow, call_rows
-from agentprof_collector.pipeline import spans_of_task
+from agentprof_collector.pipeline import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
 from agentprof_collector.stores import Store
@@ -18,12 +18,15 @@ _COLUMNS = CallRow.__struct_fields__
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Calls in the order they started, task by task."""
+    summaries = without_sub_tasks(selected(store, selection))
+    spans = spans_of_tasks(store, summaries)
     found: list[CallRow] = []
-    for summary in without_sub_tasks(selected(store, selection)):
-        found += call_rows(summary.task_id, spans_of_task(store, summary.task_id))
+    for summary in summaries:
+        found += call_rows(summary.task_id, spans[summary.task_id])
     return {
         "schema": 1,
         "selection": selection.to_dict(),
+        "count": len(found),
         "calls": [msgspec.to_builtins(row) for row in found[: selection.limit]],
     }
 

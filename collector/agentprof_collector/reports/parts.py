@@ -56,12 +56,13 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
             found.setdefault(name, PartRow(name=name)).tasks += 1
         for node in nodes:
             _add(found[node.path[-1]], node, counted_above=_counted_above(summary, node))
-    ordered = sorted(found.values(), key=lambda row: (-row.path_ns, row.name))[: selection.limit]
+    ordered = sorted(found.values(), key=lambda row: (-row.path_ns, row.name))
     return {
         "schema": 1,
         "selection": selection.to_dict(),
         "by": selection.by,
-        "rows": [msgspec.to_builtins(row) for row in ordered],
+        "count": len(ordered),
+        "rows": [msgspec.to_builtins(row) for row in ordered[: selection.limit]],
     }
 
 
