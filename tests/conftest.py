@@ -1,6 +1,17 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A shared machine is noisy: a slow example is no fault. CI looks at more of them.
+settings.register_profile("quick", deadline=None, max_examples=100)
+settings.register_profile("thorough", deadline=None, max_examples=400)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")

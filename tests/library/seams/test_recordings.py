@@ -3,20 +3,14 @@
 The truths were computed from the recordings without any SDK. Run with `-s` for a table.
 """
 
-import inspect
-import json
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
+from support.recordings import Recordings, send
 
 from agentprof import _guard, attributes
 from agentprof.testing import Captured, capture
@@ -34,55 +28,6 @@ EXCEPTIONS = {
         "with_instructions.88c64.1",
     )
 }
-
-
-def _load(path: Path) -> Any:
-    spec = spec_from_file_location(f"shared_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _method(client: openai.OpenAI, api: str, path: str) -> Callable[..., Any]:
-    if api == "openai.chat":
-        return client.chat.completions.create
-    if api == "openai.completions":
-        return client.completions.create
-    if api == "openai.embeddings":
-        return client.embeddings.create
-    return client.responses.compact if path.endswith("/compact") else client.responses.create
-
-
-def _send(client: openai.OpenAI, recording: dict[str, Any]) -> None:
-    """One call as the recorded program made it; what the SDK's method does not know goes into the body."""
-    request = recording["request"]
-    is_embedding = recording["api"] == "openai.embeddings"
-    if not isinstance(request.get("body_json"), dict) or (
-        is_embedding and "input" not in request["body_json"]
-    ):
-        # Not a request the SDK's methods would make: through its generic one, as the bytes they were.
-        text = request.get("body_text") or json.dumps(request.get("body_json", {}))
-        end = "/embeddings" if is_embedding else "/chat/completions"
-        client.post(end, cast_to=object, content=text.encode())
-        return
-    body = dict(request["body_json"])
-    if "model" not in body and recording.get("path_model"):
-        body["model"] = recording["path_model"]
-    method = _method(client, recording["api"], recording["path"])
-    known = set(inspect.signature(method).parameters) - {
-        "extra_body",
-        "extra_headers",
-        "extra_query",
-        "timeout",
-    }
-    named = {key: value for key, value in body.items() if key in known}
-    answer = method(**named, extra_body={key: body[key] for key in body if key not in known})
-    if body.get("stream"):
-        for _ in answer:
-            pass
 
 
 def _expected(truth: dict[str, Any]) -> dict[str, Any]:
@@ -124,14 +69,6 @@ def _found(span: ReadableSpan) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _replayed(shared: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    folder = shared / "data" / "recordings"
-    truths = [json.loads(line) for line in (folder / "truth.jsonl").read_text(encoding="utf8").splitlines()]
-    with _load(folder / "replay.py").ReplayServer(str(folder)) as server:
-        yield server, {truth["name"]: truth for truth in truths if truth["api"] in APIS}
-
-
 def _differences(server: Any, truths: dict[str, Any], captured: Captured) -> dict[str, str]:
     """Recordings whose span differs from the truth, each with what differs."""
     client = openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", max_retries=0, timeout=20)
@@ -141,7 +78,7 @@ def _differences(server: Any, truths: dict[str, Any], captured: Captured) -> dic
         captured.spans.clear()
         raised = ""
         try:
-            _send(client.copy(base_url=server.url(name, "/v1")), recording)
+            send(client.copy(base_url=server.url(name, "/v1")), recording)
         except Exception as error:  # noqa: BLE001 (the SDK itself fails on some recorded answers)
             raised = type(error).__name__
         if len(captured.spans) != 1:
@@ -155,10 +92,11 @@ def _differences(server: Any, truths: dict[str, Any], captured: Captured) -> dic
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_spans_equal_the_truth(shared: Path) -> None:
+def test_spans_equal_the_truth(recordings: Recordings) -> None:
     """Tokens, tool calls, finish reasons and status of all recordings are those of the bytes."""
     failures_before = _guard.counts()
-    with _replayed(shared) as (server, truths), capture() as captured:
+    truths = {name: truth for name, truth in recordings.truths.items() if truth["api"] in APIS}
+    with recordings.served() as server, capture() as captured:
         differing = _differences(server, truths, captured)
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for name, truth in truths.items():
