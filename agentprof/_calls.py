@@ -14,13 +14,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
+from agentprof._call_span import say_answer, say_phase, say_times
 from agentprof._clock import stamp_ns
 from agentprof._context import Attachment
-from agentprof._gaps import gaps_between
+from agentprof._failures import failure_kind
 from agentprof._runtime import Runtime
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
-from agentprof.model import Phase, Usage
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
@@ -228,11 +228,11 @@ class Call:
             if arrivals.first_token is None and stream_end in ("error", "cancelled", "abandoned"):
                 # Nothing came of this exchange: it failed like one without an answer.
                 self._failures.append((end - self._attempt_began, 0, status or str(self.status_code)))
-        _say_answer(said, answer)
+        say_answer(said, answer)
         if arrivals is not None:
-            _say_times(said, arrivals, self._began, end)
+            say_times(said, arrivals, self._began, end)
         for name, phase in answer.phases.items():
-            _say_phase(said, name, phase)
+            say_phase(said, name, phase)
         said[attributes.ATTEMPTS] = self.attempts
         if self._failures:
             said[attributes.ATTEMPT_DURATION] = [failure[0] / _NS for failure in self._failures]
@@ -246,86 +246,3 @@ class Call:
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
         span.end(end + self._anchor)
-
-
-def failure_kind(error: BaseException | None) -> str:
-    """What kind of failure of an exchange an exception of an HTTP library is.
-
-    Told by the names of its classes: the libraries name them alike, and none need be imported.
-    `connection` means that the request did not leave; after `timeout` and `cut` it may have been billed.
-    """
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if not names.isdisjoint(_CANCELLED):
-        return "cancelled"
-    if not names.isdisjoint(_NOT_SENT):
-        return "connection"
-    if any("Timeout" in name for name in names):
-        return "timeout"
-    return "cut" if not names.isdisjoint(_CUT) else "connection"
-
-
-_CANCELLED: Final = frozenset({"CancelledError", "KeyboardInterrupt", "Cancelled"})
-_NOT_SENT: Final = frozenset({"ConnectTimeout", "PoolTimeout", "ConnectError"})
-_CUT: Final = frozenset({"ReadError", "WriteError", "CloseError", "RemoteProtocolError"})
-
-
-def _say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
-    if answer.response_id is not None:
-        said[attributes.RESPONSE_ID] = answer.response_id
-    if answer.model is not None:
-        said[attributes.RESPONSE_MODEL] = answer.model
-    if answer.finish_reasons:
-        reasons = answer.finish_reasons
-        said[attributes.FINISH_REASONS] = [reasons[position] for position in sorted(reasons)]
-    if answer.tool_calls:
-        said[attributes.TOOL_CALLS] = list(answer.tool_calls.values())
-    if answer.service_tier:
-        said[attributes.SERVICE_TIER] = answer.service_tier
-    if answer.usage is not None:
-        _say_usage(said, answer.usage)
-    for kind, count in answer.server_tools.items():
-        said[attributes.SERVER_TOOLS + kind] = count
-    if answer.cost_usd is not None:
-        said[attributes.COST] = f"{answer.cost_usd:f}"
-        said[attributes.COST_SOURCE] = "reported"
-
-
-def _say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
-    if usage.input is not None:
-        said[attributes.INPUT_TOKENS] = usage.input
-    if usage.output is not None:
-        said[attributes.OUTPUT_TOKENS] = usage.output
-    if usage.cache_read is not None:
-        said[attributes.CACHE_READ_TOKENS] = usage.cache_read
-    if usage.cache_write is not None:
-        said[attributes.CACHE_WRITE_TOKENS] = said[attributes.CACHE_CREATION_TOKENS] = usage.cache_write
-    if usage.cache_write_1h is not None:
-        said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
-    if usage.reasoning is not None:
-        said[attributes.REASONING_TOKENS] = usage.reasoning
-
-
-def _say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:
-    if arrivals.first_chunk is not None and arrivals.is_event_stream:
-        said[attributes.TIME_TO_FIRST_CHUNK] = (arrivals.first_chunk - began) / _NS
-    if arrivals.first_content is not None:
-        said[attributes.FIRST_CONTENT] = (arrivals.first_content - began) / _NS
-    if arrivals.first_token is None:
-        return
-    said[attributes.FIRST_TOKEN] = (arrivals.first_token - began) / _NS
-    last = arrivals.token_stamps[-1]
-    _say_phase(said, "generation", Phase(ns=last - arrivals.first_token, source="observed"))
-    _say_phase(said, "client", Phase(ns=end - last, source="observed"))
-    gaps = gaps_between(arrivals.token_stamps)
-    if gaps is not None:
-        said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
-        said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
-        said[attributes.INTER_TOKEN + "max"] = gaps.max_ns / _NS
-        said[attributes.INTER_TOKEN_HISTOGRAM] = gaps.histogram
-
-
-def _say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:
-    said[attributes.PHASE + name] = phase.ns / _NS
-    said[attributes.PHASE_SOURCE + name] = phase.source
-    if phase.field is not None:
-        said[attributes.PHASE_FIELD + name] = phase.field

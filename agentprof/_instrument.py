@@ -40,7 +40,7 @@ def instrument(
             already sends its spans somewhere.
         exporter: An exporter of the OpenTelemetry SDK to use instead.
         tracer_provider: Where spans go; default: the global one, which is made if there is none.
-        capture_content: Also record prompts and answers.
+        capture_content: Reserved for recording prompts and answers; nothing of them is recorded yet.
         propagate_to: Hosts whose requests carry `traceparent` (`*.example.com` for all below);
             default: loopback and private addresses; `()`: none.
         config: Path of an `agentprof.yaml`.

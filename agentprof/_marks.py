@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Generic, TypeVar, cast, overload
 
@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from agentprof import _context, _guard, _runtime, attributes
+from agentprof import _context, _guard, _runtime, _wrapping, attributes
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof._context import Attachment
 from agentprof._task import Task
@@ -122,7 +122,8 @@ class Mark(Generic[Handle]):
         """Attributes of the span of a run that starts no task."""
         return self._describe(name) if self._describe is not None else {}
 
-    def _open(self, fallback: str) -> _Opened | None:
+    def open(self, fallback: str) -> _Opened | None:
+        """Start a run; None if that failed, which the program must not notice."""
         try:
             return _Opened(self, self._name or fallback)
         except Exception:
@@ -130,7 +131,7 @@ class Mark(Generic[Handle]):
             return None
 
     def __enter__(self) -> Handle:
-        opened = self._open("tool")
+        opened = self.open("tool")
         if opened is None:
             return cast("Handle", Task(self._name or "", None, None, None))
         opened.attachment = opened.attach()
@@ -164,160 +165,11 @@ class Mark(Generic[Handle]):
     def __call__(self, function: Function) -> Function:
         if inspect.isclass(function) or not callable(function):
             raise TypeError(f"agentprof marks functions and methods, not {function!r}")
-        if inspect.isasyncgenfunction(function):
-            wrapped = _async_generator(self, function)
-        elif inspect.isgeneratorfunction(function):
-            wrapped = _generator(self, function)
-        elif inspect.iscoroutinefunction(function):
-            wrapped = _coroutine(self, function)
-        else:
-            wrapped = _plain(self, function)
-        return cast("Function", wrapped)
+        return cast("Function", _wrapping.wrap(function, functools.partial(self.open, _name_of(function))))
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
-
-
-def _detach(attachment: Attachment | None) -> None:
-    if attachment is not None:
-        try:
-            attachment.detach()
-        except Exception:
-            _guard.failed("leaving a context")
-
-
-def _end(opened: _Opened | None, error: BaseException | None = None) -> None:
-    if opened is not None:
-        try:
-            opened.end(error)
-        except Exception:
-            _guard.failed("ending a mark")
-
-
-def _plain(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        opened = mark._open(_name_of(function))
-        attachment = opened.attach() if opened is not None else None
-        try:
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            _detach(attachment)
-            _end(opened, error)
-            raise
-        _detach(attachment)
-        _end(opened)
-        return result
-
-    return call
-
-
-def _coroutine(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        opened = mark._open(_name_of(function))
-        attachment = opened.attach() if opened is not None else None
-        try:
-            result = await function(*args, **kwargs)
-        except BaseException as error:
-            _detach(attachment)
-            _end(opened, error)
-            raise
-        _detach(attachment)
-        _end(opened)
-        return result
-
-    return call
-
-
-def _generator(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def generate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        opened = mark._open(_name_of(function))
-        inner = function(*args, **kwargs)
-        step: Callable[..., Any] = inner.send
-        value: Any = None
-        while True:
-            # No token is kept across a yield: the caller's context is its own in between.
-            attachment = opened.attach() if opened is not None else None
-            try:
-                item = step(value)
-            except StopIteration as stop:
-                _detach(attachment)
-                _end(opened)
-                return stop.value
-            except BaseException as error:
-                _detach(attachment)
-                _end(opened, error)
-                raise
-            _detach(attachment)
-            try:
-                value = yield item
-                step = inner.send
-            except GeneratorExit:
-                _close(opened, inner)
-                raise
-            except BaseException as thrown:
-                step, value = inner.throw, thrown
-
-    return generate
-
-
-def _close(opened: _Opened | None, inner: Generator[Any, Any, Any]) -> None:
-    attachment = opened.attach() if opened is not None else None
-    try:
-        inner.close()
-    except BaseException as error:
-        _detach(attachment)
-        _end(opened, error)
-        raise
-    _detach(attachment)
-    _end(opened)
-
-
-def _async_generator(mark: Mark[Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def generate(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        opened = mark._open(_name_of(function))
-        inner = function(*args, **kwargs)
-        step: Callable[..., Any] = inner.asend
-        value: Any = None
-        while True:
-            attachment = opened.attach() if opened is not None else None
-            try:
-                item = await step(value)
-            except StopAsyncIteration:
-                _detach(attachment)
-                _end(opened)
-                return
-            except BaseException as error:
-                _detach(attachment)
-                _end(opened, error)
-                raise
-            _detach(attachment)
-            try:
-                value = yield item
-                step = inner.asend
-            except GeneratorExit:
-                await _aclose(opened, inner)
-                raise
-            except BaseException as thrown:
-                step, value = inner.athrow, thrown
-
-    return generate
-
-
-async def _aclose(opened: _Opened | None, inner: AsyncGenerator[Any, Any]) -> None:
-    attachment = opened.attach() if opened is not None else None
-    try:
-        await inner.aclose()
-    except BaseException as error:
-        _detach(attachment)
-        _end(opened, error)
-        raise
-    _detach(attachment)
-    _end(opened)
 
 
 def task(name: str, *, id: str | None = None, labels: Mapping[str, str] | None = None) -> Mark[Task]:

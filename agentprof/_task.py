@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 import weakref
 from collections.abc import Mapping
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.trace import Span
 
-from agentprof import _context, _guard, _recent, attributes
+from agentprof import _context, _guard, _recent, _runtime, attributes
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof.model import Outcome, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from agentprof.pricing import Pricer
     from agentprof.summary import TaskSummary
 
 
@@ -94,7 +96,9 @@ class Task:
         from agentprof.rollup import roll_up, tasks_in
         from agentprof.vocabularies import normalise
 
-        spans = tasks_in([normalise(raw) for raw in self._recorded.raw_spans()]).get(self.id)
+        price = _pricer().price
+        read = [price(normalise(raw)) for raw in self._recorded.raw_spans()]
+        spans = tasks_in(read).get(self.id)
         if not spans:
             raise LookupError(f"no spans of task {self.id} are kept: is agentprof.instrument() active?")
         return roll_up(self.id, spans)
@@ -158,6 +162,21 @@ class Task:
             said[attributes.TASK_SCORE] = float(self._score)
         said[attributes.TASK_SPANS] = self.ended_spans
         return said
+
+
+@functools.cache
+def _pricer() -> Pricer:
+    """What prices the calls of summaries in this process."""
+    from agentprof.config import Config, ConfigError, load_config
+    from agentprof.pricing import Pricer
+
+    runtime = _runtime.active()
+    try:
+        config = load_config(runtime.settings.config if runtime is not None else None)
+    except ConfigError as error:
+        _guard.noted("configuration", f"agentprof: {error}; going on without it")
+        config = Config()
+    return Pricer(config)
 
 
 _known: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()

@@ -197,14 +197,14 @@ def _note_body(read: Body, answer: Answer) -> None:
     if read.status is not None:
         reason = read.incomplete_details.reason if read.incomplete_details is not None else None
         answer.finish_reasons[0] = f"{read.status}:{reason}" if reason else read.status
-    asked = {
+    asked: dict[object, str] = {
         place: item.name
         for place, item in enumerate(read.output or ())
         if item.type in _ASKED_TOOLS and item.name
     }
     # The final list has everything the events before it announced, unless a server leaves it empty.
     if len(asked) >= len(answer.tool_calls):
-        answer.tool_calls = dict(asked)
+        answer.tool_calls = asked
     ran = Counter(_SERVER_TOOLS[item.type] for item in read.output or () if item.type in _SERVER_TOOLS)
     if ran.total() >= sum(answer.server_tools.values()):
         answer.server_tools = dict(ran)

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from agentprof import _calls, _guard, _runtime
-from agentprof._calls import Call, failure_kind
+from agentprof._calls import Call
+from agentprof._failures import failure_kind
 from agentprof._patching import Patch
 from agentprof._providers import provider_of
 from agentprof.dialects import Dialect, dialect_of

@@ -1,0 +1,80 @@
+"""What a call span says, as attributes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opentelemetry.util.types import AttributeValue
+
+from agentprof import attributes
+from agentprof._gaps import gaps_between
+from agentprof._streams import Arrivals
+from agentprof.dialects import Answer
+from agentprof.model import Phase, Usage
+
+_NS: Final = 1e9
+
+
+def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
+    """Add what the answer says of itself."""
+    if answer.response_id is not None:
+        said[attributes.RESPONSE_ID] = answer.response_id
+    if answer.model is not None:
+        said[attributes.RESPONSE_MODEL] = answer.model
+    if answer.finish_reasons:
+        reasons = answer.finish_reasons
+        said[attributes.FINISH_REASONS] = [reasons[position] for position in sorted(reasons)]
+    if answer.tool_calls:
+        said[attributes.TOOL_CALLS] = list(answer.tool_calls.values())
+    if answer.service_tier:
+        said[attributes.SERVICE_TIER] = answer.service_tier
+    if answer.usage is not None:
+        _say_usage(said, answer.usage)
+    for kind, count in answer.server_tools.items():
+        said[attributes.SERVER_TOOLS + kind] = count
+    if answer.cost_usd is not None:
+        said[attributes.COST] = f"{answer.cost_usd:f}"
+        said[attributes.COST_SOURCE] = "reported"
+
+
+def _say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
+    if usage.input is not None:
+        said[attributes.INPUT_TOKENS] = usage.input
+    if usage.output is not None:
+        said[attributes.OUTPUT_TOKENS] = usage.output
+    if usage.cache_read is not None:
+        said[attributes.CACHE_READ_TOKENS] = usage.cache_read
+    if usage.cache_write is not None:
+        said[attributes.CACHE_WRITE_TOKENS] = said[attributes.CACHE_CREATION_TOKENS] = usage.cache_write
+    if usage.cache_write_1h is not None:
+        said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
+    if usage.reasoning is not None:
+        said[attributes.REASONING_TOKENS] = usage.reasoning
+
+
+def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:
+    """Add what was observed of a body that was read as it came; all stamps by the same clock."""
+    if arrivals.first_chunk is not None and arrivals.is_event_stream:
+        said[attributes.TIME_TO_FIRST_CHUNK] = (arrivals.first_chunk - began) / _NS
+    if arrivals.first_content is not None:
+        said[attributes.FIRST_CONTENT] = (arrivals.first_content - began) / _NS
+    if arrivals.first_token is None:
+        return
+    said[attributes.FIRST_TOKEN] = (arrivals.first_token - began) / _NS
+    last = arrivals.token_stamps[-1]
+    say_phase(said, "generation", Phase(ns=last - arrivals.first_token, source="observed"))
+    say_phase(said, "client", Phase(ns=end - last, source="observed"))
+    gaps = gaps_between(arrivals.token_stamps)
+    if gaps is not None:
+        said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
+        said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
+        said[attributes.INTER_TOKEN + "max"] = gaps.max_ns / _NS
+        said[attributes.INTER_TOKEN_HISTOGRAM] = gaps.histogram
+
+
+def say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:
+    """Add one phase; a later one of the same name takes its place."""
+    said[attributes.PHASE + name] = phase.ns / _NS
+    said[attributes.PHASE_SOURCE + name] = phase.source
+    if phase.field is not None:
+        said[attributes.PHASE_FIELD + name] = phase.field

@@ -1,0 +1,25 @@
+"""What kind of failure an exchange ended in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_CANCELLED: Final = frozenset({"CancelledError", "KeyboardInterrupt", "Cancelled"})
+_NOT_SENT: Final = frozenset({"ConnectTimeout", "PoolTimeout", "ConnectError"})
+_CUT: Final = frozenset({"ReadError", "WriteError", "CloseError", "RemoteProtocolError"})
+
+
+def failure_kind(error: BaseException | None) -> str:
+    """What kind of failure of an exchange an exception of an HTTP library is.
+
+    Told by the names of its classes: the libraries name them alike, and none need be imported.
+    `connection` means that the request did not leave; after `timeout` and `cut` it may have been billed.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if not names.isdisjoint(_CANCELLED):
+        return "cancelled"
+    if not names.isdisjoint(_NOT_SENT):
+        return "connection"
+    if any("Timeout" in name for name in names):
+        return "timeout"
+    return "cut" if not names.isdisjoint(_CUT) else "connection"
