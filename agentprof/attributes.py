@@ -106,6 +106,8 @@ COST_PRICED_AS: Final = "agentprof.cost.priced_as"
 """string: the entry of the price table that was used."""
 COST_TABLE: Final = "agentprof.cost.table"
 """string: version of the price table."""
+COST_UNPRICED: Final = "agentprof.cost.unpriced"
+"""string[]: why the cost is absent or not whole: `no_usage`, `unknown_model`, `unknown_server_tool`."""
 COST_CLASS: Final = "agentprof.cost.class."
 """Prefix, string, decimal: the part of the cost that belongs to a class of usage."""
 

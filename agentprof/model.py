@@ -27,6 +27,10 @@ TaskSource = Literal["declared", "run", "framework", "trace"]
 Outcome = Literal["success", "failure"]
 
 
+UNPRICED = ("no_usage", "unknown_model", "unknown_server_tool")
+"""Why a call has no price, or not a whole one."""
+
+
 class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A span with its attributes as sent, from OTLP or from the SDK of this process."""
 
@@ -82,7 +86,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     table: str | None = None
     """Version of the price table."""
     unpriced: tuple[str, ...] = ()
-    """Of `no_usage`, `unknown_model`, `unknown_server_tool`."""
+    """Of `UNPRICED`."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from agentprof.model import Outcome, TaskSource
+from agentprof.money import with_plain_amounts
 
 SCHEMA = 1
 
@@ -150,7 +151,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON types: costs as decimal strings."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
+        found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(self, builtin_types=(Decimal,)))
         return found
 
     def __str__(self) -> str:

@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 
 from agentprof.config import Config, ModelPrice, SelfHosted
 from agentprof.model import Call, Cost, Span
+from agentprof.money import EXACT
 from agentprof.pricing.days import instant, split
 from agentprof.pricing.names import model_spellings, provider_spellings
-from agentprof.pricing.rates import EXACT, Price, Rates, per_million, tool_kind
+from agentprof.pricing.rates import Price, Rates, per_million, tool_kind
 
 _NS_PER_HOUR = 3_600 * 10**9
 _CACHED = 4096

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 
 import msgspec
 
 from agentprof.model import Cost, Usage
-
-EXACT = Context(prec=100)
-"""Not the decimal context of the caller: a program may have set that to a few digits."""
+from agentprof.money import EXACT
 
 ZERO = Decimal(0)
 

@@ -11,9 +11,10 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from agentprof.money import EXACT
 from agentprof.pricing.days import NS_PER_DAY, instant, split
 from agentprof.pricing.names import look_ups
-from agentprof.pricing.rates import EXACT, ZERO, Price, Rates, per_million
+from agentprof.pricing.rates import ZERO, Price, Rates, per_million
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

@@ -7,9 +7,11 @@ spans gives the same summary.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import localcontext
 from typing import Any
 
 from agentprof.model import Facts, Outcome, Span, TaskMark
+from agentprof.money import EXACT
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
 from agentprof.rollup.overlap import overlap
@@ -52,17 +54,21 @@ def roll_up(task_id: str, spans: Iterable[Span], facts: Facts | None = None) -> 
     Raises:
         ValueError: there are no spans.
     """
-    kept = without_copies(spans)
+    with localcontext(EXACT):
+        return _summary(task_id, without_copies(spans), facts or Facts())
+
+
+def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     tree = plain_tree(task_id, kept)
     root = tree.root
     profile = profiled(tree)
     nodes = node_rows(tree, profile)
     calls, tools = tree.of_kind("model"), tree.of_kind("tool")
-    mark = _mark(kept, task_id)
+    mark = _mark(kept, task_id, root)
     _check_spans(tree, kept, task_id, mark)
     count_misplaced(tree)
-    outcome, score = _outcome(task_id, mark, root, facts or Facts())
-    sub_tasks = {s.task.id for s in kept if s.task is not None and s.task.starts and s.task.id != task_id}
+    outcome, score = _outcome(task_id, mark, root, facts)
+    sub_tasks = {span.task.id for span in kept if span.task is not None} - {task_id}
     return TaskSummary(
         task_id=task_id,
         name=(mark.name if mark else None) or root.title,
@@ -107,14 +113,22 @@ def _starts(span: Span, task_id: str) -> bool:
     return span.task is not None and span.task.starts and span.task.id == task_id
 
 
-def _mark(spans: list[Span], task_id: str) -> TaskMark | None:
-    """Of several spans that start the task the earliest, which the order of the spans gives."""
-    return next((span.task for span in spans if _starts(span, task_id)), None)
+def _mark(spans: list[Span], task_id: str, root: Node) -> TaskMark | None:
+    """Of several spans that start the task the earliest, which the order of the spans gives; else the root's."""
+    if (start := next((span.task for span in spans if _starts(span, task_id)), None)) is not None:
+        return start
+    mark = root.span.task
+    return mark if mark is not None and mark.id == task_id else None
 
 
 def _check_spans(tree: Tree, spans: list[Span], task_id: str, mark: TaskMark | None) -> None:
     """Warn of spans that are known to exist and are not here."""
-    if mark is None and not task_id.startswith(IMPLICIT_PREFIX):
+    is_whole_trace = tree.root.span.span_id != "" and tree.root.span.parent_id is None
+    if (
+        not (mark is not None and mark.starts)
+        and not is_whole_trace
+        and not task_id.startswith(IMPLICIT_PREFIX)
+    ):
         tree.warn("no_root")
     if mark is not None and mark.spans is not None:
         here = sum(span.task is not None and span.task.id == task_id for span in spans) - 1

@@ -38,29 +38,36 @@ def rooted(tree: Tree, task_id: str) -> None:
     """Choose the span that is the task, if there is one, and hang everything else from it.
 
     The span that starts the task if exactly one has none of the same task above it, else the only root;
-    else the root made by `linked` stays, from the first start to the last end.
+    else the root made by `linked` stays, from the first start to the last end. Where no span says that it
+    starts the task, those that name it do.
     """
     starts = [node for node in tree.nodes if _starts(node, task_id)]
-    tops = [node for node in starts if not any(_starts(above, task_id) for above in node.ancestors())]
+    starts = starts or [node for node in tree.nodes if _names(node, task_id)]
+    known = set(map(id, starts))
+    tops = [node for node in starts if not any(id(above) in known for above in node.ancestors())]
     only = tops if len(tops) == 1 else tree.root.children
     if len(only) == 1 and (tops == only or only[0].kind not in _NOT_THE_TASK):
         chosen = only[0]
         tree.nodes.remove(chosen)
         for node in tree.nodes:
-            if node.parent is tree.root or node.parent is None:
+            if node.parent is tree.root:
                 node.parent = chosen
         chosen.kind, chosen.parent, chosen.call, chosen.tool = "task", None, None, None
         tree.root = chosen
     else:
-        tree.root.start, tree.root.end = _bounds(only if len(only) == 1 else tree.nodes)
+        if tree.nodes:
+            tree.root.start, tree.root.end = _bounds(only if len(only) == 1 else tree.nodes)
         first = min(tree.root.children, key=lambda node: node.order, default=None)
         tree.root.title = first.title if first is not None else task_id
     tree.relink()
 
 
+def _names(node: Node, task_id: str) -> bool:
+    return node.span.task is not None and node.span.task.id == task_id
+
+
 def _starts(node: Node, task_id: str) -> bool:
-    mark = node.span.task
-    return mark is not None and mark.starts and mark.id == task_id
+    return _names(node, task_id) and _starts_a_task(node)
 
 
 def _starts_a_task(node: Node) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from agentprof.model import Outcome
+from agentprof.money import EXACT
 from agentprof.rollup.quantiles import P99_SAMPLES, nearest_rank
 from agentprof.rollup.rows import Sums
 from agentprof.summary import SCHEMA, TIMELINE, TaskSummary
@@ -32,6 +33,13 @@ def many(
     Raises:
         ValueError: `group_by` is none of these.
     """
+    with localcontext(EXACT):
+        return _many(summaries, group_by, dict(selection or {}))
+
+
+def _many(
+    summaries: Sequence[TaskSummary], group_by: str | None, selection: dict[str, Any]
+) -> dict[str, Any]:
     key = group_key(group_by)
     chosen = {summary.task_id for summary in summaries}
     tops = [summary for summary in summaries if summary.parent_task_id not in chosen]
@@ -40,7 +48,7 @@ def many(
         groups.setdefault(key(summary), []).append(summary)
     return {
         "schema": SCHEMA,
-        "selection": dict(selection or {}),
+        "selection": selection,
         "tasks": [row(summary) for summary in tops],
         "groups": [
             {"key": {} if group_by is None else {group_by: value}, **group(members)}

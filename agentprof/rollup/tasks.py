@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from agentprof.model import Span
 from agentprof.rollup.copies import without_copies
 
@@ -19,21 +21,16 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     are those of its sub-tasks too.
     """
     kept = without_copies(spans)
-    by_key = {span.key: span for span in kept}
-    owner = _owners(kept, by_key)
+    owner = _owners(kept, {span.key: span for span in kept})
+    parents = _parents(kept, owner)
     unclaimed: dict[str, list[Span]] = {}
     members: dict[str, list[Span]] = {}
-    parents: dict[str, str] = {}
     for span in kept:
         task_id = owner[span.key]
         if task_id is None:
             unclaimed.setdefault(span.trace_id, []).append(span)
-            continue
-        members.setdefault(task_id, []).append(span)
-        if span.task is not None and span.task.starts and task_id not in parents:
-            above = span.task.parent_id or owner.get((span.trace_id, span.parent_id or ""))
-            if above is not None and above != task_id:
-                parents[task_id] = above
+        else:
+            members.setdefault(task_id, []).append(_with_parent(span, parents))
     for trace_id, rest in unclaimed.items():
         if any(span.kind in _MAKES_A_TASK for span in rest):
             members[IMPLICIT_PREFIX + trace_id] = rest
@@ -61,6 +58,33 @@ def _owners(kept: list[Span], by_key: Mapping[tuple[str, str], Span]) -> dict[tu
         for key in path:
             owner[key] = found
     return owner
+
+
+def _parents(kept: list[Span], owner: Mapping[tuple[str, str], str | None]) -> dict[str, str]:
+    """The task above each task: as its start says, else that of the span its start hangs from.
+
+    A task that no span starts, as far as known, hangs where the first span that names it does.
+    """
+    parents: dict[str, str] = {}
+    started: set[str] = set()
+    for starts in (True, False):
+        for span in kept:
+            mark = span.task
+            if mark is None or mark.starts is not starts or mark.id in started:
+                continue
+            started.add(mark.id)
+            above = mark.parent_id or owner.get((span.trace_id, span.parent_id or ""))
+            if above is not None and above != mark.id:
+                parents[mark.id] = above
+    return parents
+
+
+def _with_parent(span: Span, parents: Mapping[str, str]) -> Span:
+    """The span with the task above its task, where it names one and did not say."""
+    mark = span.task
+    if mark is None or mark.parent_id is not None or mark.id not in parents:
+        return span
+    return msgspec.structs.replace(span, task=msgspec.structs.replace(mark, parent_id=parents[mark.id]))
 
 
 def _with_sub_tasks(members: dict[str, list[Span]], parents: Mapping[str, str]) -> dict[str, list[Span]]:

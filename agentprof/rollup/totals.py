@@ -24,7 +24,7 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
     """`cost_usd` and everything that says how complete it is."""
     classes: dict[str, Decimal] = {}
     unpriced = dict.fromkeys(("no_usage", "unknown_model", "abandoned_attempts", "unknown_server_tool"), 0)
-    tables: set[tuple[str | None, str | None]] = set()
+    tables: set[tuple[str, str | None]] = set()
     sums, tool_sums = Sums(), Sums()
     for node in (*calls, *tools):
         holder = node.call or node.tool
@@ -36,7 +36,7 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
             tool_sums.add_cost(cost.amount_usd)
         for name, part in cost.by_class_usd.items():
             classes[name] = classes.get(name, Decimal(0)) + part
-        if cost.amount_usd is not None:
+        if cost.amount_usd is not None and cost.source is not None:
             tables.add((cost.source, cost.table))
     for node in calls:
         for reason in _missing(node.call):
@@ -50,7 +50,7 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
         "unpriced": unpriced,
         "pricing": [
             {"source": source, "version": version}
-            for source, version in sorted(tables, key=lambda t: (t[0] or "", t[1] or ""))
+            for source, version in sorted(tables, key=lambda table: (table[0], table[1] or ""))
         ],
     }
 

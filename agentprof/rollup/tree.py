@@ -84,7 +84,8 @@ class Tree:
             node.children = []
         for node in self.nodes:
             if node is not self.root:
-                (node.parent or self.root).children.append(node)
+                node.parent = node.parent or self.root
+                node.parent.children.append(node)
 
     def bottom_up(self) -> list[Node]:
         """Every node after all that are below it."""

@@ -80,6 +80,8 @@ def summed(costs: Sequence[Cost]) -> Cost:
         amount_usd=sum(amounts, Decimal(0)) if amounts else None,
         by_class_usd=classes,
         source=_first([cost.source for cost in costs]),
+        priced_as=_first([cost.priced_as for cost in costs]),
+        table=_first([cost.table for cost in costs]),
         unpriced=tuple(reason for cost in costs for reason in cost.unpriced),
     )
 

@@ -135,6 +135,7 @@ def _call(raw: RawSpan, fields: Mapping[str, Any], ours: Mapping[str, Any]) -> C
         model=_model(fields),
         request_model=values.text(fields.get("request_model")),
         provider=_PROVIDER_NOW.get(provider, provider) if provider else None,
+        server=_server(fields),
         operation=values.text(fields.get("operation")),
         response_id=values.text(fields.get("response_id")),
         usage=_usage(fields, ours),
@@ -156,6 +157,11 @@ def _call(raw: RawSpan, fields: Mapping[str, Any], ours: Mapping[str, Any]) -> C
         inter_token_histogram=own.histogram(ours),
         inter_token_max_ns=values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
     )
+
+
+def _server(fields: Mapping[str, Any]) -> str | None:
+    address, port = values.text(fields.get("server_address")), values.count(fields.get("server_port"))
+    return f"{address}:{port}" if address and port is not None else address
 
 
 def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:

@@ -26,6 +26,8 @@ OTEL_GENAI = Vocabulary(
         "tool_call_id": ("gen_ai.tool.call.id", "gen_ai.tool.call_id"),
         "agent_name": ("gen_ai.agent.name", "gen_ai.workflow.name"),
         "error_type": ("error.type",),
+        "server_address": ("server.address",),
+        "server_port": ("server.port",),
         "input": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
         "output": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
         "cache_read": ("gen_ai.usage.cache_read.input_tokens",),

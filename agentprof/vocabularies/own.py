@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from agentprof import attributes as a
 from agentprof.engines import LATE_QUEUE_FIELDS
-from agentprof.model import SOURCES, Cost, FailedAttempt, Outcome, Phase, Source, TaskMark, TaskSource
+from agentprof.model import (
+    SOURCES,
+    UNPRICED,
+    Cost,
+    FailedAttempt,
+    Outcome,
+    Phase,
+    Source,
+    TaskMark,
+    TaskSource,
+)
+from agentprof.money import EXACT
 from agentprof.vocabularies import values
 
 _PHASES = ("queue", "prefill", "generation", "model", "connect", "network", "client")
@@ -81,24 +92,28 @@ def failed_attempts(own: Mapping[str, Any]) -> tuple[FailedAttempt, ...]:
 
 
 def cost(own: Mapping[str, Any]) -> Cost | None:
-    """The price a span already carries."""
+    """The price a span already carries, or the reasons why it has none."""
     amount = values.usd(own.get(a.COST))
+    said = values.texts(own.get(a.COST_UNPRICED))
+    unpriced = tuple(reason for reason in said if reason in UNPRICED)
     if amount is None:
-        return None
+        return Cost(unpriced=unpriced) if unpriced else None
     source = values.text(own.get(a.COST_SOURCE))
     classes = {
         key[len(a.COST_CLASS) :]: part
         for key, value in sorted(own.items())
         if key.startswith(a.COST_CLASS) and (part := values.usd(value)) is not None
     }
-    if sum(classes.values(), Decimal(0)) != amount:
-        classes = {"tool" if source == "given" else "reported": amount}
+    with localcontext(EXACT):
+        if sum(classes.values(), Decimal(0)) != amount:
+            classes = {"tool" if source == "given" else "reported": amount}
     return Cost(
         amount_usd=amount,
         by_class_usd=classes,
         source=source,
         priced_as=values.text(own.get(a.COST_PRICED_AS)),
         table=values.text(own.get(a.COST_TABLE)),
+        unpriced=unpriced,
     )
 
 
