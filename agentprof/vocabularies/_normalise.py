@@ -115,7 +115,7 @@ def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str 
             title = values.text(fields.get("tool_name")) or values.text(fields.get("step_name"))
         case "agent":
             title = values.text(fields.get("agent_name")) or values.text(fields.get("step_name"))
-        case "step":
+        case "step" | "human":
             title = values.text(fields.get("step_name"))
         case _:
             title = None
