@@ -183,7 +183,8 @@ class Call:
             return
         try:
             end = arrivals.last_chunk if arrivals.last_chunk is not None else stamp_ns()
-            self._finish(end, stream_end="complete" if self._answer.finish_reasons else "abandoned")
+            stream_end = "complete" if self._answer.finish_reasons else "abandoned"
+            self._finish(end, stream_end=stream_end, status="cancelled")
         except Exception:
             _guard.failed("a stream that was left")
 

@@ -27,7 +27,7 @@ class Details(msgspec.Struct):
 class CostDetails(msgspec.Struct):
     """What a gateway's own charge does not contain."""
 
-    upstream_inference_cost: msgspec.Raw | None = None
+    upstream_inference_cost: msgspec.Raw = msgspec.Raw()
 
 
 class RawUsage(msgspec.Struct):
@@ -45,7 +45,8 @@ class RawUsage(msgspec.Struct):
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
-    cost: msgspec.Raw | None = None
+    cost: msgspec.Raw = msgspec.Raw()
+    """Kept as text: money is exact."""
     cost_details: CostDetails | None = None
     is_byok: bool | None = None
     cost_in_usd_ticks: int | None = None
@@ -103,24 +104,22 @@ def _first(*values: int | None) -> int | None:
 
 def _cost(raw: RawUsage) -> Decimal | None:
     """What the provider or gateway says the call cost."""
-    if raw.cost is not None:
-        charged = _dollars(raw.cost)
-        if charged is not None and raw.is_byok and raw.cost_details is not None:
+    charged = _dollars(raw.cost)
+    if charged is not None:
+        if raw.is_byok and raw.cost_details is not None:
             # With a key of the user's own, the gateway charges its fee and the provider the rest.
-            upstream = raw.cost_details.upstream_inference_cost
-            charged += (_dollars(upstream) if upstream is not None else None) or 0
+            charged += _dollars(raw.cost_details.upstream_inference_cost) or 0
         return charged
     # No ticks beside tokens is what resellers send who do not bill that way.
     return raw.cost_in_usd_ticks * _USD_PER_TICK if raw.cost_in_usd_ticks else None
 
 
 def _dollars(raw: msgspec.Raw) -> Decimal | None:
-    """An amount in US dollars, or an object with its total."""
+    """An amount in US dollars, or the total of an object of amounts; None for anything else."""
     text = bytes(raw)
     try:
         if text.startswith(b"{"):
-            parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-            text = bytes(parts["total_cost"])
+            text = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["total_cost"])
         amount = Decimal(text.decode().strip('"'))
     except (msgspec.DecodeError, KeyError, UnicodeDecodeError, InvalidOperation):
         return None

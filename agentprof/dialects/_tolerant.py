@@ -44,12 +44,12 @@ def _salvage(value: dict[str, Any], struct: type[S]) -> S:
 
 
 def _fit(value: Any, kind: Any) -> Any:
+    if kind is msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(value))
     try:
         return msgspec.convert(value, kind, strict=False)
     except (msgspec.ValidationError, RecursionError):
         pass
-    if kind is msgspec.Raw:
-        return msgspec.Raw(msgspec.json.encode(value))
     for option in get_args(kind) if isinstance(kind, UnionType) else (kind,):
         if isinstance(option, type) and issubclass(option, msgspec.Struct) and isinstance(value, dict):
             return _salvage(value, option)
