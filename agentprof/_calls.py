@@ -183,7 +183,10 @@ class Call:
             return
         try:
             end = arrivals.last_chunk if arrivals.last_chunk is not None else stamp_ns()
-            stream_end = "complete" if self._answer.finish_reasons else "abandoned"
+            if self._answer.finish_reasons:
+                stream_end = "complete"
+            else:  # SDKs close a stream at its closing mark, before the end of the body
+                stream_end = "truncated" if arrivals.closing_mark else "abandoned"
             self._finish(end, stream_end=stream_end, status="cancelled")
         except Exception:
             _guard.failed("a stream that was left")

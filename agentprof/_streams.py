@@ -102,6 +102,11 @@ class Arrivals:
             self._body.clear()
 
     @property
+    def closing_mark(self) -> bool:
+        """Whether the mark that ends a stream was seen."""
+        return self._events is not None and self._events.done
+
+    @property
     def is_event_stream(self) -> bool:
         """Whether the body turned out to be a stream of events."""
         return self._events is not None
