@@ -7,7 +7,6 @@ import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import Token
 from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import context as otel_context
@@ -37,18 +36,21 @@ def with_task(task: Task, context: Context) -> Context:
 class Attachment:
     """A context made current until `detach()`, which may safely come late, elsewhere or never."""
 
-    __slots__ = ("_context", "_token")
+    __slots__ = ("_before", "_context")
 
     def __init__(self, context: Context) -> None:
+        self._before = otel_context.get_current()
         self._context = context
-        self._token: Token[Context] | None = otel_context.attach(context)
+        otel_context.attach(context)
 
     def detach(self) -> None:
-        """Bring back the context before, if this one is still the current one here."""
-        token, self._token = self._token, None
-        # In another thread, or in a generator closed elsewhere, the token belongs to somebody else's context.
-        if token is not None and otel_context.get_current() is self._context:
-            otel_context.detach(token)
+        """Bring back the context before, if this one is still the current one here.
+
+        Set anew instead of reset by token: a generator may be closed in a copy of the context it was
+        opened in, where its token is not valid.
+        """
+        if otel_context.get_current() is self._context:
+            otel_context.attach(self._before)
 
 
 def _run_in(context: Context, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

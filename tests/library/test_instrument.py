@@ -1,0 +1,146 @@
+"""Switching on and off, in processes of their own where the state of a process matters."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from importlib.metadata import entry_points
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import agentprof
+from agentprof import _guard, attributes
+from agentprof._instrument import AgentprofInstrumentor
+
+
+def run(program: str) -> dict[str, object]:
+    """What a fresh process prints as JSON; it must end well and say nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return result | {"stderr": done.stderr}
+
+
+def test_importing_is_cheap() -> None:
+    """The import pulls in no SDK, neither of models nor of OpenTelemetry, and no exporter."""
+    found = run(
+        """
+        import json, sys
+        import agentprof
+        heavy = ("openai", "httpx", "httpx2", "opentelemetry.sdk", "opentelemetry.exporter", "wrapt", "yaml")
+        print(json.dumps({"heavy": [name for name in heavy if name in sys.modules]}))
+        """
+    )
+    assert found == {"heavy": [], "stderr": ""}
+
+
+def test_instrumenting_imports_no_sdk() -> None:
+    """SDKs are patched when the program imports them, whenever that is; the order makes no difference."""
+    found = run(
+        """
+        import json, sys
+        import agentprof
+        agentprof.instrument(propagate_to=())
+        before = "openai" in sys.modules
+        from openai._base_client import SyncAPIClient
+        after = hasattr(SyncAPIClient.request, "__wrapped__")
+        agentprof.uninstrument()
+        undone = hasattr(SyncAPIClient.request, "__wrapped__")
+        agentprof.instrument()
+        again = hasattr(SyncAPIClient.request, "__wrapped__")
+        print(json.dumps({"before": before, "after": after, "undone": undone, "again": again}))
+        """
+    )
+    assert found == {"before": False, "after": True, "undone": False, "again": True, "stderr": ""}
+
+
+def test_nobody_listens() -> None:
+    """Without a collector the program ends at once; one line says that spans were lost."""
+    found = run(
+        """
+        import atexit, json, sys, time
+        import agentprof
+        from agentprof import _settings
+        _settings.DEFAULT_ENDPOINT = "http://127.0.0.1:9/v1/traces"
+        agentprof.instrument()
+        for _ in range(3):
+            with agentprof.task("t"):
+                pass
+            agentprof.flush()
+        began = time.monotonic()
+        agentprof.uninstrument()
+        print(json.dumps({"quick": time.monotonic() - began < 2}))
+        """
+    )
+    assert found["quick"] is True
+    assert str(found["stderr"]).count("\n") == 1
+    assert "could not be sent" in str(found["stderr"])
+
+
+def test_the_applications_provider_is_joined() -> None:
+    """Spans go where the application sends them, once; its own spans in a task get the id."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    agentprof.instrument(tracer_provider=provider)
+    try:
+        with agentprof.task("t", id="x"), provider.get_tracer("theirs").start_as_current_span("theirs"):
+            pass
+        with provider.get_tracer("theirs").start_as_current_span("outside"):
+            pass
+    finally:
+        agentprof.uninstrument()
+    theirs, root, outside = exporter.get_finished_spans()
+    assert (theirs.attributes or {})[attributes.TASK_ID] == "x"
+    assert (root.attributes or {})[attributes.TASK_SPANS] == 1
+    assert not outside.attributes
+
+
+def test_an_exporter_of_ones_own() -> None:
+    """`exporter=` gets every span, also beside an application's own export; it is not shut down by the undo."""
+    mine, theirs = InMemorySpanExporter(), InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(theirs))
+    for _ in range(2):
+        agentprof.instrument(tracer_provider=provider, exporter=mine)
+        with agentprof.task("t"):
+            pass
+        assert agentprof.flush()
+        agentprof.uninstrument()
+    assert [span.name for span in mine.get_finished_spans()] == ["t", "t"]
+    assert [span.name for span in theirs.get_finished_spans()] == ["t", "t"]
+
+
+def test_wrong_arguments_do_not_reach_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    """`instrument()` logs what went wrong and returns."""
+    before = _guard.counts().get("instrument()", 0)
+    agentprof.instrument(propagate_to=[3])  # type: ignore[list-item]
+    agentprof.uninstrument()
+    assert _guard.counts()["instrument()"] == before + 1
+
+
+def test_the_entry_point() -> None:
+    """`opentelemetry-instrument` finds a class that switches on and off."""
+    (entry,) = entry_points(group="opentelemetry_instrumentor", name="agentprof")
+    assert entry.load() is AgentprofInstrumentor
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    instrumentor = AgentprofInstrumentor()
+    instrumentor.instrument(skip_dep_check=True, tracer_provider=provider)
+    with agentprof.task("t"):
+        pass
+    instrumentor.uninstrument()
+    with agentprof.task("after"):
+        pass
+    assert [span.name for span in exporter.get_finished_spans()] == ["t"]
+    assert list(instrumentor.instrumentation_dependencies()) == []

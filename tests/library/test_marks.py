@@ -1,0 +1,371 @@
+"""Tasks, tools, steps and human stretches, around code of every kind."""
+
+import asyncio
+import inspect
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+
+import agentprof
+from agentprof import _guard, attributes
+from agentprof.testing import Captured, capture
+
+
+@pytest.fixture
+def captured() -> Iterator[Captured]:
+    """The process instrumented, and the spans it makes."""
+    before = _guard.counts()
+    with capture() as spans:
+        yield spans
+    assert _guard.counts() == before
+
+
+def said(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return span.parent.span_id if span.parent is not None else None
+
+
+def id_of(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return span.context.span_id
+
+
+@agentprof.tool
+def plain(value: int) -> int:
+    """Doubles."""
+    return value * 2
+
+
+@agentprof.tool("fetch", cost_usd="0.002")
+async def coroutine(value: int) -> int:
+    await asyncio.sleep(0)
+    return value * 2
+
+
+@agentprof.step("stretch")
+def generator(count: int) -> Iterator[int]:
+    for number in range(count):
+        with agentprof.tool("inner"):
+            pass
+        yield number
+
+
+@agentprof.step("stretch")
+async def async_generator(count: int) -> AsyncIterator[int]:
+    for number in range(count):
+        await asyncio.sleep(0)
+        yield number
+
+
+def test_a_task(captured: Captured) -> None:
+    """The span that starts a task says all of it; spans inside carry the id alone."""
+    with agentprof.task("triage", id="t-1", labels={"customer": "a"}) as task:
+        task.label("variant", "b")
+        with agentprof.step("plan"), agentprof.human():
+            pass
+        plain(1)
+        task.outcome("success", score=0.5)
+    human, step, tool, root = captured.spans
+    assert said(root) == {
+        attributes.TASK_ID: "t-1",
+        attributes.TASK_NAME: "triage",
+        attributes.TASK_SOURCE: "declared",
+        attributes.LABEL + "customer": "a",
+        attributes.LABEL + "variant": "b",
+        attributes.TASK_OUTCOME: "success",
+        attributes.TASK_SCORE: 0.5,
+        attributes.TASK_SPANS: 3,
+    }
+    assert said(step) == {attributes.STEP_NAME: "plan", attributes.TASK_ID: "t-1"}
+    assert said(human)[attributes.HUMAN] is True
+    assert said(tool) == {
+        attributes.OPERATION: "execute_tool",
+        attributes.TOOL_NAME: "plain",
+        attributes.TASK_ID: "t-1",
+    }
+    assert (tool.name, root.name) == ("execute_tool plain", "triage")
+    assert [parent_of(span) for span in (human, step, tool, root)] == [
+        id_of(step),
+        id_of(root),
+        id_of(root),
+        None,
+    ]
+
+
+def test_an_exception_leaving_a_task(captured: Captured) -> None:
+    """It is a failure with the exception's class, never its message, and it goes on unchanged."""
+    error = KeyError("secret")
+
+    @agentprof.task("t")
+    def work() -> None:
+        task = agentprof.current_task()
+        assert task is not None
+        task.outcome("success")
+        raise error
+
+    with pytest.raises(KeyError) as caught:
+        work()
+    assert caught.value is error
+    (root,) = captured.spans
+    assert said(root)[attributes.TASK_OUTCOME] == "failure"
+    assert said(root)[attributes.ERROR_TYPE] == "KeyError"
+    assert root.status.status_code is StatusCode.ERROR
+    assert "secret" not in root.to_json()
+
+
+def test_an_ordinary_exit_is_no_failure(captured: Captured) -> None:
+    """`sys.exit()` without an error leaves the outcome as it was."""
+    with pytest.raises(SystemExit), agentprof.task("t"):
+        raise SystemExit(0)
+    assert attributes.TASK_OUTCOME not in said(captured.spans[0])
+
+
+def test_a_failed_tool_does_not_fail_its_task(captured: Captured) -> None:
+    """An exception that the task handles marks the tool alone."""
+    with agentprof.task("t"), pytest.raises(ValueError, match="no"), agentprof.tool("search"):
+        raise ValueError("no")
+    tool, root = captured.spans
+    assert said(tool)[attributes.ERROR_TYPE] == "ValueError"
+    assert attributes.TASK_OUTCOME not in said(root)
+
+
+def test_nested_tasks(captured: Captured) -> None:
+    """A task inside a task names it, has spans of its own, and shares its trace."""
+    with agentprof.task("outer") as outer:
+        with agentprof.task("inner") as inner, agentprof.step("s"):
+            assert agentprof.current_task() is inner
+        assert agentprof.current_task() is outer
+    assert agentprof.current_task() is None
+    step, inside, outside = captured.spans
+    assert said(inside)[attributes.TASK_PARENT_ID] == outer.id
+    assert said(step)[attributes.TASK_ID] == inner.id
+    assert (said(inside)[attributes.TASK_SPANS], said(outside)[attributes.TASK_SPANS]) == (1, 0)
+    assert inside.context is not None
+    assert outside.context is not None
+    assert inside.context.trace_id == outside.context.trace_id
+
+
+def test_decorated_functions_work(captured: Captured) -> None:
+    """Values come through, arguments too, and a tool has its given cost."""
+    assert plain(3) == 6
+    assert asyncio.run(coroutine(4)) == 8
+    assert list(generator(2)) == [0, 1]
+
+    async def collect() -> list[int]:
+        return [number async for number in async_generator(3)]
+
+    assert asyncio.run(collect()) == [0, 1, 2]
+    names = [span.name for span in captured.spans]
+    assert names == [
+        "execute_tool plain",
+        "execute_tool fetch",
+        "execute_tool inner",
+        "execute_tool inner",
+        "stretch",
+        "stretch",
+    ]
+    fetch = said(captured.spans[1])
+    assert (fetch[attributes.COST], fetch[attributes.COST_SOURCE]) == ("0.002", "given")
+
+
+@pytest.mark.parametrize("function", [plain, coroutine, generator, async_generator])
+def test_decorated_functions_keep_their_kind(function: Callable[..., Any]) -> None:
+    """Kind, name, signature and documentation stay, and the function can be pickled by its name."""
+    original = function.__wrapped__  # type: ignore[attr-defined]
+    assert inspect.isfunction(function)
+    for question in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        assert question(function) == question(original)
+    assert inspect.signature(function) == inspect.signature(original)
+    assert (function.__name__, function.__doc__) == (original.__name__, original.__doc__)
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_a_generator_keeps_its_callers_context(captured: Captured) -> None:
+    """Between two steps the caller's context is its own; inside, each step is in the generator's."""
+    outside = trace.get_current_span()
+    running = generator(2)
+    next(running)
+    assert trace.get_current_span() is outside
+    with agentprof.step("elsewhere"):
+        next(running)
+    assert next(running, None) is None
+    inner, second, elsewhere, stretch = captured.spans
+    assert parent_of(inner) == parent_of(second) == id_of(stretch)
+    assert parent_of(elsewhere) is None
+    assert elsewhere.end_time is not None
+    assert stretch.end_time is not None
+    assert stretch.end_time >= elsewhere.end_time
+
+
+def test_generators_pass_everything_through(captured: Captured) -> None:
+    """Sent values, thrown exceptions and the returned value go through the decorated generator."""
+
+    @agentprof.task("g")
+    def echo() -> Iterator[Any]:
+        seen = []
+        while len(seen) < 3:
+            try:
+                seen.append((yield len(seen)))
+            except ValueError as error:
+                seen.append(str(error))
+        return seen
+
+    def drive() -> Iterator[Any]:
+        return (yield from echo())
+
+    running: Any = drive()
+    next(running)
+    assert running.send("a") == 1
+    assert running.throw(ValueError("b")) == 2
+    with pytest.raises(StopIteration) as stopped:
+        running.send("c")
+    assert stopped.value.value == ["a", "b", "c"]
+    assert attributes.TASK_OUTCOME not in said(captured.spans[0])
+
+
+def test_closed_generators_end(captured: Captured) -> None:
+    """A generator that is closed early ends its span then, without an error, and cleans up inside."""
+    cleaned = []
+
+    @agentprof.task("g")
+    def numbers() -> Iterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            cleaned.append(agentprof.current_task())
+
+    @agentprof.task("a")
+    async def anumbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            cleaned.append(agentprof.current_task())
+
+    running = numbers()
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        arunning = anumbers()
+        await anext(arunning)
+        await arunning.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+    assert [span.name for span in captured.spans] == ["g", "a"]
+    assert [task.name for task in cleaned if task is not None] == ["g", "a"]
+    assert all(span.status.status_code is StatusCode.UNSET for span in captured.spans)
+
+
+def test_an_async_generator_closed_elsewhere(captured: Captured, caplog: pytest.LogCaptureFixture) -> None:
+    """A context manager across yields, closed in another asyncio task, breaks nothing and logs nothing."""
+
+    async def numbers() -> AsyncIterator[int]:
+        with agentprof.step("across"):
+            yield 1
+            yield 2
+
+    async def run() -> None:
+        running: Any = numbers()
+        await anext(running)
+        await asyncio.create_task(running.aclose())
+
+    asyncio.run(run())
+    assert [span.name for span in captured.spans] == ["across"]
+    assert caplog.records == []
+
+
+def test_one_mark_entered_at_the_same_time(captured: Captured) -> None:
+    """A mark shared by asyncio tasks gives each its own span, whatever order they end in."""
+    mark = agentprof.tool("shared")
+
+    async def work(name: str, steps: int) -> None:
+        async with agentprof.task(name):
+            with mark:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+    async def run() -> None:
+        await asyncio.gather(work("slow", 5), work("quick", 1))
+
+    asyncio.run(run())
+    tools = captured.named("execute_tool")
+    tasks = {id_of(span): span.name for span in captured.spans if attributes.TASK_NAME in said(span)}
+    assert [tasks[parent_of(tool) or 0] for tool in tools] == ["quick", "slow"]
+
+
+def test_spent_counts_tools_and_calls(captured: Captured) -> None:
+    """Counters run while the task does, sub-tasks included."""
+    with agentprof.task("outer") as outer:
+        with agentprof.task("inner"):
+            asyncio.run(coroutine(1))
+        with agentprof.tool("t", cost_usd=Decimal("0.1")):
+            pass
+        spent = outer.spent()
+    assert spent.cost_usd == Decimal("0.102")
+    assert (spent.calls, spent.input_tokens, spent.unpriced_calls) == (0, 0, 0)
+    assert 0 < spent.elapsed_s < 5
+    assert outer.spent().elapsed_s == outer.spent().elapsed_s
+
+
+def test_a_summary_inside_and_after(captured: Captured) -> None:
+    """It covers what there is so far, open spans up to now, and all of it at the end."""
+    with agentprof.task("outer") as outer:
+        with agentprof.tool("t", cost_usd="0.25"):
+            pass
+        with agentprof.step("open"):
+            inside = outer.summary()
+        with agentprof.task("inner") as inner:
+            pass
+    after = outer.summary()
+    assert (inside.task_id, inside.name, inside.outcome) == (outer.id, "outer", None)
+    assert inside.tools["t"].runs == 1
+    assert 0 < inside.wall_ns < after.wall_ns
+    assert sum(after.to_dict()["timeline_ns"].values()) == after.wall_ns
+    assert after.to_dict()["cost_usd"] == "0.25"
+    assert after.sub_tasks == 1
+    assert inner.summary().to_dict()["parent_task_id"] == outer.id
+
+
+def test_marks_without_instrumentation() -> None:
+    """They do nothing visible, and a summary says what is missing."""
+    with agentprof.task("t") as task, agentprof.step("s"):
+        assert plain(2) == 4
+        assert agentprof.current_task() is task
+    with pytest.raises(LookupError, match="instrument"):
+        task.summary()
+
+
+def test_wrong_outcome() -> None:
+    """An outcome that is neither is refused with both names."""
+    with agentprof.task("t") as task, pytest.raises(ValueError, match="'success' or 'failure'"):
+        task.outcome("done")  # type: ignore[arg-type]
+
+
+def test_classes_are_not_decorated() -> None:
+    """A class would lose its type, so it is refused."""
+    with pytest.raises(TypeError, match="functions and methods"):
+        agentprof.step("s")(int)
+
+
+def test_memory_is_bounded(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans of old tasks are forgotten; a task beyond the limit keeps its first spans."""
+    from agentprof import _recent
+
+    monkeypatch.setattr(_recent, "TASKS", 3)
+    tasks = []
+    for number in range(5):
+        with agentprof.task(f"t{number}") as task:
+            tasks.append(task)
+    assert [task.id in _recent._recorded for task in tasks] == [False, False, True, True, True]
+    assert tasks[4].summary().name == "t4"
