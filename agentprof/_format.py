@@ -8,11 +8,13 @@ UNKNOWN = "\N{EN DASH}"
 
 
 def duration(ns: int | float | None) -> str:
-    """A time with three digits and its unit: `812 µs`, `41.2 ms`, `1.25 s`, `3m 05s`, `2h 07m`."""
+    """A time with three digits and its unit: `812 ns`, `41.2 ms`, `1.25 s`, `3m 05s`, `2h 07m`."""
     if ns is None:
         return UNKNOWN
     if ns == 0:
         return "0"
+    if abs(ns) < 1000:
+        return f"{ns:.0f} ns"
     if abs(ns) < 999_500:
         return f"{_digits(ns / 1e3)} µs"
     if abs(ns) < 999_500_000:
@@ -66,7 +68,7 @@ def share(part: int | float, whole: int | float | None) -> str:
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
-    if 0 < percent < 0.5:
+    if 0 < percent <= 0.5:
         return "<1%"
     return f"{percent:.0f}%"
 

@@ -175,7 +175,7 @@ def _totals(group: Mapping[str, Any]) -> str:
 def _groups(console: Console, document: Mapping[str, Any]) -> None:
     key = document["selection"]["group_by"]
     wide = console.width >= _WIDE
-    table = _table(key)
+    table = _table(key.removeprefix("label."))
     heads = ["tasks", "ok/fail/?", "wall p50", "p95", "p99", "cost", "per success"]
     for head in [*heads, "cost p50", "cost p95", "calls", "tokens"] if wide else heads:
         _number(table, head)

@@ -56,7 +56,7 @@ def _after(context: click.Context, option: click.Parameter, value: str | None) -
     "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE", help="Only tasks with it."
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; default 30 in a terminal."
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; default 30 in a table."
 )
 @click.option(
     "--after", callback=_after, metavar="CURSOR", help="The next rows: the value of next in the JSON."

@@ -8,12 +8,31 @@ from typing import Any
 import msgspec
 
 from agentprof.rollup.calls import CallRow, call_rows
+from agentprof.summary import TOKENS
 from agentprof_collector.pipeline import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
 from agentprof_collector.stores import Store
 
-_COLUMNS = CallRow.__struct_fields__
+# In the order they follow each other in a call.
+_PHASES = (
+    "failed_attempt",
+    "backoff",
+    "connect",
+    "network",
+    "queue",
+    "prefill",
+    "wait",
+    "generation",
+    "model",
+    "client",
+)
+_NESTED = {
+    "phases_ns": tuple(f"phases_ns.{phase}" for phase in _PHASES),
+    "phase_sources": tuple(f"phase_sources.{phase}" for phase in _PHASES),
+    "tokens": tuple(f"tokens.{name}" for name in TOKENS),
+}
+_COLUMNS = tuple(column for field in CallRow.__struct_fields__ for column in _NESTED.get(field, (field,)))
 
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
@@ -32,5 +51,5 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a call."""
-    return [flat_row(call, _COLUMNS) for call in document["calls"]]
+    """One row a call; `path` joins the names with " / "."""
+    return [flat_row(call | {"path": " / ".join(call["path"])}, _COLUMNS) for call in document["calls"]]

@@ -1,0 +1,129 @@
+import gzip
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+def line(trace: str, *, tokens: int = 7) -> str:
+    """One request in JSON with one call."""
+    attributes = [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.request.model", "value": {"stringValue": "house-1"}},
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": str(tokens)}},
+    ]
+    span = {
+        "traceId": trace * 16,
+        "spanId": "0102030405060708",
+        "startTimeUnixNano": "1000",
+        "endTimeUnixNano": "5000",
+        "attributes": attributes,
+    }
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}) + "\n"
+
+
+def test_files_of_several_encodings(agentprof_command: Any, tmp_path: Path) -> None:
+    """JSON, gzip and protobuf in one command; the counts are printed and the tasks are there."""
+    (tmp_path / "a.jsonl").write_text(line("aa") + line("ab"))
+    (tmp_path / "b.gz").write_bytes(gzip.compress(line("ba").encode()))
+    message = ExportTraceServiceRequest()
+    span = message.resource_spans.add().scope_spans.add().spans.add(name="chat", start_time_unix_nano=1000)
+    span.trace_id, span.span_id = bytes.fromhex("ca" * 16), b"12345678"
+    span.attributes.add(key="gen_ai.operation.name").value.string_value = "chat"
+    (tmp_path / "c.pb").write_bytes(message.SerializeToString())
+    done = agentprof_command("ingest", "a.jsonl", "b.gz", "c.pb")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"4 spans stored; 4 tasks added up in {tmp_path / 'default.duckdb'}\n"
+    tasks = json.loads(agentprof_command("report", "--json").stdout)["tasks"]
+    assert {task["task_id"] for task in tasks} == {
+        f"trace:{trace * 16}" for trace in ("aa", "ab", "ba", "ca")
+    }
+
+
+def test_the_same_file_again_changes_no_number(agentprof_command: Any, tmp_path: Path) -> None:
+    """Ingesting twice gives the same report."""
+    (tmp_path / "a.jsonl").write_text(line("aa") + line("ab"))
+    agentprof_command("ingest", "a.jsonl")
+    once = agentprof_command("report", "--json").stdout
+    counts = json.loads(agentprof_command("ingest", "a.jsonl", "--json").stdout)
+    assert counts == {"schema": 1, "spans": 2, "skipped": 0, "tasks": 2, "failed": 0}
+    assert agentprof_command("report", "--json").stdout == once
+    assert json.loads(once)["groups"][0]["tokens"]["input"] == 14
+
+
+def test_a_bad_file_among_good_ones(agentprof_command: Any, tmp_path: Path) -> None:
+    """What stood before the mistake and in other files is stored; every mistake is named; the code is 1."""
+    (tmp_path / "bad.jsonl").write_text(line("aa") + "{oops\n" + line("ab"))
+    (tmp_path / "good.jsonl").write_text(line("ba"))
+    done = agentprof_command("ingest", "bad.jsonl", "none.jsonl", "good.jsonl")
+    assert done.returncode == 1
+    assert done.stdout.startswith("2 spans stored; 2 tasks added up")
+    assert "bad.jsonl, line 2: " in done.stderr
+    assert "none.jsonl: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+    tasks = json.loads(agentprof_command("report", "--json").stdout)["tasks"]
+    assert {task["task_id"][6:8] for task in tasks} == {"aa", "ba"}
+
+
+def test_spans_without_identity_are_counted(agentprof_command: Any, tmp_path: Path) -> None:
+    """They are left out, and the output says so."""
+    request = {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "n", "startTimeUnixNano": "1"}]}]}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(request))
+    done = agentprof_command("ingest", "a.jsonl")
+    assert done.stdout.startswith("0 spans stored, 1 without id or start left out; 0 tasks")
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    """`-` reads what is piped in."""
+    code = "import sys; from agentprof._cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "ingest", "--json", "--db", str(tmp_path / "x.duckdb"), "-"]
+    done = subprocess.run(command, input=gzip.compress(line("aa").encode()), capture_output=True, check=True)
+    assert json.loads(done.stdout)["spans"] == 1
+
+
+def test_prices_of_the_user(agentprof_command: Any, tmp_path: Path) -> None:
+    """agentprof.yaml in the folder prices what no table knows; a mistake in it is told before anything is read."""
+    (tmp_path / "agentprof.yaml").write_text("prices:\n  - {model: house-1, input: 2, output: 8}\n")
+    (tmp_path / "a.jsonl").write_text(line("aa", tokens=500_000))
+    assert agentprof_command("ingest", "a.jsonl").returncode == 0
+    (task,) = json.loads(agentprof_command("report", "--json").stdout)["tasks"]
+    assert Decimal(task["cost_usd"]) == 1
+    (tmp_path / "agentprof.yaml").write_text("pricess: []\n")
+    done = agentprof_command("ingest", "a.jsonl")
+    assert done.returncode == 1
+    assert "agentprof.yaml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("place", ["environment", "data folder", "home"])
+def test_where_the_database_is(agentprof_command: Any, tmp_path: Path, place: str) -> None:
+    """AGENTPROF_DB, else the user's data folder."""
+    (tmp_path / "a.jsonl").write_text(line("aa"))
+    environment, expected = {
+        "environment": ({"AGENTPROF_DB": str(tmp_path / "e" / "x.duckdb")}, tmp_path / "e" / "x.duckdb"),
+        "data folder": (
+            {"AGENTPROF_DB": "", "XDG_DATA_HOME": str(tmp_path / "data")},
+            tmp_path / "data" / "agentprof" / "agentprof.duckdb",
+        ),
+        "home": (
+            {"AGENTPROF_DB": "", "XDG_DATA_HOME": "", "HOME": str(tmp_path / "home")},
+            tmp_path / "home" / ".local" / "share" / "agentprof" / "agentprof.duckdb",
+        ),
+    }[place]
+    done = agentprof_command("ingest", "a.jsonl", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected.is_file()
+
+
+def test_real_agents(agentprof_command: Any, shared: Path) -> None:
+    """22 tasks and 56 calls of a real engine's trace file."""
+    file = shared / "data" / "engine" / "vllm_joined.otlp.jsonl"
+    assert agentprof_command("ingest", file).returncode == 0
+    document = json.loads(agentprof_command("report", "--json").stdout)
+    assert len(document["tasks"]) == 22
+    assert sum(task["calls"] for task in document["tasks"]) == 56

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from agentprof import _lines, _render
+from agentprof.model import Call, Cost, FailedAttempt, Phase, Span, TaskMark, Tool, Usage
+from agentprof.rollup import roll_up
+from agentprof.summary import TIMELINE, TaskSummary
+
+MS = 1_000_000
+
+
+def summary(name: str = "answer", cost: Cost | None = None, usage: Usage | None = None) -> TaskSummary:
+    """A task of 1 s: a call of 600 ms with a retry, a tool of 200 ms, and 200 ms of its own."""
+    mark = TaskMark(id="a1b2c3d4e5", starts=True, name=name, outcome="success", labels={"customer": "acme"})
+    root = Span(
+        trace_id="t", span_id="r", kind="task", title=name, start_ns=1, end_ns=1 + 1000 * MS, task=mark
+    )
+    asked = Call(
+        model="m-1",
+        attempts=2,
+        failed_attempts=(FailedAttempt(duration_ns=50 * MS, backoff_ns=150 * MS, status="429"),),
+        first_token_ns=350 * MS,
+        phases={"generation": Phase(ns=250 * MS, source="observed")},
+        usage=usage,
+        cost=cost,
+    )
+    inside: dict[str, Any] = {"trace_id": "t", "parent_id": "r"}
+    call = Span(span_id="c", kind="model", title="m-1", start_ns=1, end_ns=1 + 600 * MS, call=asked, **inside)
+    tool = Span(
+        span_id="x",
+        kind="tool",
+        title="look",
+        start_ns=1 + 700 * MS,
+        end_ns=1 + 900 * MS,
+        tool=Tool(),
+        **inside,
+    )
+    return roll_up("a1b2c3d4e5", [root, call, tool])
+
+
+PRICED = Cost(amount_usd=Decimal("0.0125"), by_class_usd={"input": Decimal("0.0125")}, source="table")
+USED = Usage(input=1200, output=300, cache_read=300, reasoning=100)
+
+
+def test_every_part_of_a_timeline_is_described() -> None:
+    """The parts, their letters and colours are complete, in the summary's order, and tell apart."""
+    assert tuple(_lines.PHASES) == TIMELINE
+    assert tuple(_render.COLOURS) == TIMELINE
+    letters = [letter for letter, _ in _lines.PHASES.values()]
+    assert len(set(letters)) == len(letters)
+
+
+def test_bars_fill_their_width() -> None:
+    """Cells sum to the width, every part that is there is seen, and sizes are within a cell of exact."""
+    chance = random.Random(3)
+    for _ in range(300):
+        timeline = dict.fromkeys(TIMELINE, 0)
+        for name in chance.sample(TIMELINE, chance.randint(1, 12)):
+            timeline[name] = chance.choice([1, chance.randint(1, 10**6), chance.randint(1, 10**12)])
+        wall = sum(timeline.values())
+        width = chance.randint(12, 130)
+        cells = _lines.bar({"timeline_ns": timeline, "wall_ns": wall}, width)
+        assert sum(size for _, size in cells) == width
+        assert [name for name, _ in cells] == [name for name in TIMELINE if timeline[name]]
+        for name, size in cells:
+            assert size >= 1
+            spare = width - len(cells)
+            assert abs(size - 1 - spare * timeline[name] / wall) <= 1
+
+
+def test_no_time_no_bar() -> None:
+    """A task of zero length has an empty bar and shares that are unknown."""
+    empty = {"timeline_ns": dict.fromkeys(TIMELINE, 0), "wall_ns": 0}
+    assert _lines.bar(empty, 40) == []
+    assert _lines.waited_for(empty) == "\N{EN DASH}"
+
+
+def test_the_text_of_a_task() -> None:
+    """Header, bar, key, facts and profile, line by line."""
+    text = _render.as_text(summary(usage=USED, cost=PRICED), width=80)
+    lines = text.splitlines()
+    assert lines[0] == "answer   success   1.00 s   task a1b2c3d4e5"
+    assert lines[1].startswith("[wwwwwwwwwww")
+    assert lines[1].endswith("....]")
+    assert len(lines[1]) == 80
+    assert "w wait 150 ms 15%" in lines[2]
+    assert "waited for   the model 40%, retries 20%, tools 20%, the program 20%" in lines
+    assert "cost         $0.0125" in lines
+    assert "tokens       1,200 in (25% from cache), 300 out (100 reasoning)" in lines
+    assert "calls        1 model call in 2 attempts, 1 tool run" in lines
+    assert "retries      1 transport retry, 150 ms back-off, 50.0 ms in failed attempts" in lines
+    assert "first token  350 ms" in lines
+    assert "labels       customer=acme" in lines
+    (row,) = [line for line in lines if line.startswith("  m-1")]
+    assert row.split() == ["m-1", "600", "ms", "600", "ms", "1", "1", "1500", "$0.0125"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_text_keeps_to_its_width(width: int) -> None:
+    """Also with a long name; a cut line says so."""
+    text = _render.as_text(summary(name="x" * 300), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.splitlines()[0].endswith("…")
+
+
+def test_unknown_is_said() -> None:
+    """Without usage or price: words, never a zero."""
+    text = _render.as_text(summary(cost=Cost(unpriced=("no_usage",))))
+    assert "cost         unknown: 1 call without usage" in text
+    assert "tokens       unknown in, unknown out; 1 call did not say" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("  m-1")]
+    assert row.split()[-2:] == ["\N{EN DASH}", "unknown"]
+    assert "$0" not in text
+
+
+def test_a_bound_names_what_is_missing() -> None:
+    """A cost with a hole is a lower bound, in the header and in the rows above the hole."""
+    document = summary(usage=USED, cost=PRICED).to_dict()
+    document["cost_complete"] = False
+    document["unpriced"] |= {"unknown_model": 2, "abandoned_attempts": 1}
+    assert _lines.cost(document) == (
+        "≥ $0.0125, without 2 calls of models with no known price, 1 abandoned attempt, perhaps billed"
+    )
+    assert _lines.short_cost(document) == "≥ $0.0125"
+    figures = {"calls": 1, "cost_usd": "1"}
+    nodes = [
+        {"path": ["a"], "self": {"calls": 0, "cost_usd": None}, "total": figures},
+        {"path": ["a", "b"], "self": figures, "total": figures},
+        {"path": ["a", "c"], "self": figures | {"cost_usd": None}, "total": figures | {"cost_usd": None}},
+    ]
+    assert _render.total_costs(nodes) == ["≥ $1.00", "$1.00", "unknown"]
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_html_is_well_formed_and_escaped() -> None:
+    """A task named like a script stays text; nothing is loaded from elsewhere."""
+    nasty = "<script>alert('&')</script>"
+    html = summary(name=nasty, usage=USED, cost=PRICED)._repr_html_()
+    parser = _Tags()
+    parser.feed(html)
+    assert parser.open == []
+    assert "script" not in parser.seen
+    assert parser.text.count(nasty) == 2
+    assert "$0.0125" in parser.text
+    assert "http" not in html
+
+
+def test_a_summary_prints_itself() -> None:
+    """`print(task.summary())` and a notebook show the drawings."""
+    found = summary()
+    assert str(found) == _render.as_text(found)
+    assert found._repr_html_() == _render.as_html(found)
