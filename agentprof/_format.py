@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
 UNKNOWN = "\N{EN DASH}"
@@ -78,7 +79,17 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
-def short_id(task_id: str) -> str:
-    """The beginning of an id that is enough to name the task in a command, as a rule."""
-    kept = len("trace:") + 8 if task_id.startswith("trace:") else 8
-    return task_id[:kept]
+def short_ids(task_ids: Sequence[str]) -> list[str]:
+    """Beginnings of ids that tell these tasks apart, for a column; ids of up to 16 characters whole."""
+    size = 8
+    while size < max(map(len, task_ids), default=0) and len({_begin(i, size) for i in task_ids}) < len(
+        set(task_ids)
+    ):
+        size += 1
+    return [_begin(task_id, size) for task_id in task_ids]
+
+
+def _begin(task_id: str, size: int) -> str:
+    if len(task_id) <= 16:
+        return task_id
+    return task_id[: size + len("trace:")] if task_id.startswith("trace:") else task_id[:size]

@@ -135,8 +135,9 @@ def _tasks(console: Console, document: Mapping[str, Any]) -> None:
     if wide:
         _number(table, "retries")
         table.add_column("labels", overflow="ellipsis", no_wrap=True, max_width=30)
-    for task in document["tasks"]:
-        cells: list[str | Text] = [Text(task["name"]), fmt.short_id(task["task_id"])]
+    ids = fmt.short_ids([task["task_id"] for task in document["tasks"]])
+    for task, short_id in zip(document["tasks"], ids, strict=True):
+        cells: list[str | Text] = [Text(task["name"]), Text(short_id)]
         if wide:
             cells.append(_started(task["start_ns"]))
         used = sum_tokens(task["tokens"])

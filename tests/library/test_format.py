@@ -93,5 +93,14 @@ def test_counts_and_ids() -> None:
         "1,200 retries",
     ]
     assert (fmt.count(1234567), fmt.count(None)) == ("1,234,567", "\N{EN DASH}")
-    assert fmt.short_id("0123456789abcdef") == "01234567"
-    assert fmt.short_id("trace:0123456789abcdef") == "trace:01234567"
+
+
+def test_short_ids_tell_tasks_apart() -> None:
+    """Eight characters where they do, more where they must; short ids and the rule before an id stay whole."""
+    one, two = "0123456789abcdef0", "0123456789abcdef1"
+    assert fmt.short_ids([one]) == ["01234567"]
+    assert fmt.short_ids([one, two]) == [one, two]
+    assert fmt.short_ids([one, one]) == ["01234567"] * 2
+    assert fmt.short_ids(["ticket-1001", "ticket-1002"]) == ["ticket-1001", "ticket-1002"]
+    assert fmt.short_ids(["trace:0123456789abcdef", one]) == ["trace:01234567", "01234567"]
+    assert fmt.short_ids([]) == []

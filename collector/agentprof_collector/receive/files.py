@@ -22,7 +22,7 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
 # A brace and then a key that begins with a printable character: protobuf, too, can begin with "\n{".
-_JSON = re.compile(rb'\s*[\[{]\s*(?:"[^\x00-\x1f]|[}\]{]|\Z)')
+_JSON = re.compile(rb'\s*[\[{]\s*(?:"(?:[^\x00-\x1f]|\Z)|[}\]{]|\Z)')
 _EXPECTED = "Expected OTLP traces: JSON (one ExportTraceServiceRequest a line) or protobuf, gzip or not."
 
 

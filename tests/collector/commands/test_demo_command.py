@@ -131,3 +131,11 @@ def test_the_demo_in_a_terminal(run_alone: Alone) -> None:
     assert "5 tasks: 3 success, 1 failure, 1 unknown; cost ≥ $0.00203" in done.stdout
     assert "What next:" in lines
     assert max(map(len, lines)) <= 80
+
+
+def test_without_the_openai_sdk(run_alone: Alone, tmp_path: Path) -> None:
+    """The demo's agent needs it; the message says how to install it."""
+    (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('no openai', name='openai')\n")
+    done = run_alone("demo", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the demo needs: pip install 'agentprof-otel[openai]' (openai)" in done.stderr

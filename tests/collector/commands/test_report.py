@@ -42,7 +42,7 @@ def test_many_tasks_as_json(report: Any, demo_run: Demo) -> None:
     (group,) = document["groups"]
     assert (group["key"], group["tasks"]) == ({}, 5)
     assert group["outcomes"] == {"success": 3, "failure": 1, "unknown": 1}
-    total = sum(Decimal(task["cost_usd"]) for task in demo_run[0])
+    total = sum((Decimal(task["cost_usd"]) for task in demo_run[0]), Decimal(0))
     assert Decimal(group["total_cost_usd"]) == total
     low, high = group["cost_per_success_usd"]["low"], group["cost_per_success_usd"]["high"]
     assert abs(Decimal(low) - total / 4) <= Decimal("1e-10")
@@ -183,7 +183,8 @@ def test_csv_of_tasks(report: Any, demo_run: Demo) -> None:
 def test_tables_fit_their_width(report: Any, demo_run: Demo, columns: int) -> None:
     """No line is longer than the terminal, and no figure is cut."""
     task = demo_run[0][1]["task_id"]
-    views = ([], [task], ["--by", "model"], ["--by", "tool"], ["--calls"], ["--group-by", "label.customer"])
+    parts = [["--by", "model"], ["--by", "tool"], ["--calls"], ["--group-by", "label.customer"]]
+    views: list[list[str]] = [[], [task], *parts]
     for view in views:
         text = report(*view, COLUMNS=str(columns))
         assert max(map(len, text.splitlines())) <= columns

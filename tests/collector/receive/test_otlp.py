@@ -76,7 +76,7 @@ def test_both_encodings_give_the_same_span() -> None:
         trace_id=bytes.fromhex(TRACE), span_id=bytes.fromhex(SPAN), name="chat", kind=3
     )
     span.start_time_unix_nano, span.end_time_unix_nano = 1000, 3000
-    span.status.code = 2
+    span.status.code = span.status.STATUS_CODE_ERROR
     span.attributes.add(key="tokens").value.int_value = 12
     span.attributes.add(key="list").value.array_value.values.add().bool_value = True
     span.attributes.add(key="map").value.kvlist_value.values.add(key="k").value.double_value = 0.5
