@@ -52,7 +52,7 @@ def draw_task(console: Console, document: Mapping[str, Any]) -> None:
     console.print()
     _profile(console, document)
     for doubt in _lines.warnings(document):
-        console.print(Text(f"! {doubt}", style="yellow"))
+        console.print(Text.assemble(("! ", "bold"), doubt))
 
 
 def _outcome(document: Mapping[str, Any]) -> Text:
