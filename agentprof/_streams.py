@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentprof import _guard
 from agentprof._clock import stamp_ns
-from agentprof.dialects import CONTENT, Answer, Dialect, EventReader
+from agentprof.dialects import CONTENT, NOTHING, Answer, Dialect, EventReader
+from agentprof.dialects._shape import Shape, shape_of
 from agentprof.dialects._sse import Events
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _MAX_BODY = 64 * 1024 * 1024
 """Bytes kept of a body that is read whole; a longer one is not understood."""
+
+_LESSONS = 16
+"""How often the shape of text is learnt in one stream: where it changes all the time it is of no use."""
 
 
 class Arrivals:
@@ -30,7 +34,9 @@ class Arrivals:
         "_decoder",
         "_dialect",
         "_events",
+        "_may_learn",
         "_read",
+        "_shape",
         "_size",
         "answer",
         "first_chunk",
@@ -50,42 +56,52 @@ class Arrivals:
         """One for each arrival with tokens."""
         self._dialect = dialect
         self._decoder = decoder
-        self._events: Events | None = None
+        self._events = Events()
         self._read: EventReader | None = None
+        """None: a whole body, as far as is known."""
+        self._shape: Shape | None = None
+        self._may_learn = _LESSONS if decoder is None else 0
         self._body: list[bytes] = []
         self._size = 0
 
     def chunk(self, raw: bytes) -> None:
         """Take in bytes as they came from the network. Runs in the program: guarded by the caller."""
-        now = stamp_ns()
-        self.last_chunk = now
+        self.last_chunk = now = stamp_ns()
+        if self._shape is not None and not self._events.rest and self._shape.fits(raw):
+            self.token_stamps.append(now)
+            return
         data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
-        if self._events is None:
-            if not data:
-                return
-            self._begin(now, data)
-        events, read = self._events, self._read
-        if events is None or read is None:
+        if self._read is None and self._begin(now, data):
             self._collect(data)
             return
-        tokens = 0
-        for event in events.feed(data):
-            found = read(event)
-            if found > tokens:
-                tokens = found
+        tokens = NOTHING
+        found = self._events.feed(data)
+        for event in found:
+            carried = self._read(event)  # type: ignore[misc]
+            if carried > tokens:
+                tokens = carried
         if tokens:
             if self.first_token is None:
                 self.first_token = now
             if tokens == CONTENT and self.first_content is None:
                 self.first_content = now
             self.token_stamps.append(now)
+        # Of the other events nothing but their arrival counts while their text is all that changes.
+        if tokens == CONTENT and len(found) == 1 and self._may_learn and not self._events.rest:
+            self._learn(data)
 
-    def _begin(self, now: int, data: bytes) -> None:
-        if self.first_chunk is None:
+    def _learn(self, data: bytes) -> None:
+        dialect = self._dialect
+        self._may_learn -= 1
+        self._shape = shape_of(data, dialect.text_key, dialect.type_says_all) if dialect.text_key else None
+
+    def _begin(self, now: int, data: bytes) -> bool:
+        """Note the first bytes; True if they do not begin a stream of events."""
+        if data and self.first_chunk is None:
             self.first_chunk = now
-        if not self._body and data.lstrip()[:1] not in (b"{", b"["):
-            self._events = Events()
-            self._read = self._dialect.event_reader(self.answer)
+            if data.lstrip()[:1] not in (b"{", b"["):
+                self._read = self._dialect.event_reader(self.answer)
+        return self._read is None
 
     def _collect(self, data: bytes) -> None:
         self._size += len(data)
@@ -94,7 +110,7 @@ class Arrivals:
 
     def complete(self) -> None:
         """The body is over: read what is left of it."""
-        if self._events is not None and self._read is not None:
+        if self._read is not None:
             for event in self._events.finish():
                 self._read(event)
         elif self._body and self._size <= _MAX_BODY:
@@ -104,12 +120,12 @@ class Arrivals:
     @property
     def closing_mark(self) -> bool:
         """Whether the mark that ends a stream was seen."""
-        return self._events is not None and self._events.done
+        return self._events.done
 
     @property
     def is_event_stream(self) -> bool:
         """Whether the body turned out to be a stream of events."""
-        return self._events is not None
+        return self._read is not None
 
 
 class _Observed:

@@ -32,6 +32,10 @@ class Dialect(Protocol):
     """As the GenAI conventions call it: `chat`, `embeddings`, `text_completion`."""
     endpoints: tuple[str, ...]
     """Ends of the paths it is served on; only POST is a call."""
+    text_key: bytes
+    """The key of the text in an event of a stream, with its colon; empty: there is none."""
+    type_says_all: bool
+    """Whether events name their type, so that one of a text type has nothing else of interest."""
 
     def asked(self, body: bytes) -> Asked:
         """Read a request."""

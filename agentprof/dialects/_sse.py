@@ -12,36 +12,47 @@ _DONE: Final = b"[DONE]"
 class Events:
     """The events of one stream."""
 
-    __slots__ = ("_rest", "done")
+    __slots__ = ("done", "rest")
 
     def __init__(self) -> None:
-        self._rest = b""
+        self.rest = b""
+        """Bytes of an event that is not complete yet."""
         self.done = False
         """Whether the closing mark of OpenAI-like streams was seen."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of every event that is complete with these bytes."""
-        text = self._rest + chunk if self._rest else chunk
+        if not self.rest and _is_one_event(chunk):
+            return self._kept([chunk[6:-2]])
+        text = self.rest + chunk if self.rest else chunk
         if b"\r" in text:
             # A CR at the very end may be the first half of a line end.
             held = b"\r" if text.endswith(b"\r") else b""
             text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
         blocks = text.split(b"\n\n")
-        self._rest = blocks.pop() if len(text) <= _LIMIT else b""
-        found = []
-        for block in blocks:
-            data = _data_of(block)
-            if data == _DONE:
-                self.done = True
-            elif data:
-                found.append(data)
-        return found
+        self.rest = blocks.pop() if len(text) <= _LIMIT else b""
+        return self._kept([_data_of(block) for block in blocks])
+
+    def _kept(self, found: list[bytes]) -> list[bytes]:
+        if _DONE in found:
+            self.done = True
+        return [data for data in found if data and data != _DONE]
 
     def finish(self) -> list[bytes]:
         """The data of a last event that no empty line ended."""
-        rest, self._rest = self._rest, b""
+        rest, self.rest = self.rest, b""
         data = _data_of(rest.replace(b"\r", b"\n"))
         return [data] if data and data != _DONE else []
+
+
+def _is_one_event(chunk: bytes) -> bool:
+    """Whether this is a single line of data and nothing else, as most chunks are."""
+    return (
+        chunk.startswith(b"data: ")
+        and chunk.find(b"\n") == len(chunk) - 2
+        and chunk.endswith(b"\n\n")
+        and b"\r" not in chunk
+    )
 
 
 def _data_of(block: bytes) -> bytes:

@@ -104,6 +104,8 @@ class Chat:
     name = "openai.chat"
     operation = "chat"
     endpoints: tuple[str, ...] = ("/chat/completions",)
+    text_key = b'"content":'
+    type_says_all = False
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""
@@ -143,6 +145,7 @@ class Completions(Chat):
     name = "openai.completions"
     operation = "text_completion"
     endpoints: tuple[str, ...] = ("/completions",)
+    text_key = b'"text":'
 
 
 def _note_chunk(chunk: Chunk, data: bytes, answer: Answer) -> int:

@@ -32,6 +32,8 @@ class Embeddings:
     name = "openai.embeddings"
     operation = "embeddings"
     endpoints: tuple[str, ...] = ("/embeddings",)
+    text_key = b""
+    type_says_all = False
 
     def asked(self, body: bytes) -> Asked:
         """The model."""

@@ -107,6 +107,8 @@ class Responses:
     name = "openai.responses"
     operation = "chat"
     endpoints: tuple[str, ...] = ("/responses", "/responses/compact")
+    text_key = b'"delta":'
+    type_says_all = True
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""
