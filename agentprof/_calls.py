@@ -26,6 +26,16 @@ _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
 
 
+_reading: set[Call] = set()
+"""Calls whose answer the program has not read to its end."""
+
+
+def end_streams() -> None:
+    """End the calls whose streams the program leaves behind when it exits."""
+    for call in list(_reading):
+        call.stream_left()
+
+
 def current_call() -> Call | None:
     """The call that is being made here, for hooks below it."""
     return _current.get()
@@ -144,6 +154,8 @@ class Call:
         self._answered = True
         self.status_code = response.status_code
         self._arrivals = _streams.observe(response, self, self._dialect, self._answer)
+        if self._arrivals is not None:
+            _reading.add(self)
 
     def returned(self) -> None:
         """The SDK method returned."""
@@ -218,6 +230,7 @@ class Call:
         if not self._open:
             return
         self._open = False
+        _reading.discard(self)
         if os.getpid() != self._pid:
             return
         answer, arrivals = self._answer, self._arrivals

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ class Gaps(NamedTuple):
     """`index:count,...`: buckets of upper bound 2^(index/8) ms."""
 
 
-def gaps_between(stamps: list[int]) -> Gaps | None:
+def gaps_between(stamps: Sequence[int]) -> Gaps | None:
     """The gaps between stamps in order, or None if there are none."""
     gaps = sorted([later - earlier for earlier, later in pairwise(stamps)])
     if not gaps:

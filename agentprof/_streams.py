@@ -7,6 +7,7 @@ below every way to read it (the SDK's stream, lines, text, bytes).
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ class Arrivals:
         self.last_chunk: int | None = None
         self.first_token: int | None = None
         self.first_content: int | None = None
-        self.token_stamps: list[int] = []
+        self.token_stamps = array("q")
         """One for each arrival with tokens."""
         self._dialect = dialect
         self._decoder = decoder

@@ -117,6 +117,8 @@ def _cost(raw: RawUsage) -> Decimal | None:
 def _dollars(raw: msgspec.Raw) -> Decimal | None:
     """An amount in US dollars, or the total of an object of amounts; None for anything else."""
     text = bytes(raw)
+    if not text:
+        return None
     try:
         if text.startswith(b"{"):
             text = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["total_cost"])

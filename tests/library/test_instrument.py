@@ -86,6 +86,43 @@ def test_nobody_listens() -> None:
     assert "could not be sent" in str(found["stderr"])
 
 
+def test_a_stream_left_at_the_end_of_the_program() -> None:
+    """Its call is sent too: the program may simply stop in the middle of an answer."""
+    found = run(
+        """
+        import atexit, json
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        import threading
+        from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+        import agentprof, openai
+
+        class Show(SpanExporter):
+            def export(self, spans):
+                print(json.dumps({span.name: span.attributes["agentprof.stream.end"] for span in spans}))
+                return SpanExportResult.SUCCESS
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args): pass
+            def do_POST(self):
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                self.wfile.write(b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\\n\\n')
+                self.wfile.flush()
+                threading.Event().wait(30)
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        agentprof.instrument(exporter=Show())
+        client = openai.OpenAI(api_key="x", base_url=f"http://127.0.0.1:{server.server_address[1]}/v1")
+        stream = client.chat.completions.create(model="m", messages=[], stream=True)
+        next(stream)
+        """
+    )
+    assert found == {"chat m": "abandoned", "stderr": ""}
+
+
 def test_the_applications_provider_is_joined() -> None:
     """Spans go where the application sends them, once; its own spans in a task get the id."""
     exporter = InMemorySpanExporter()

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from decimal import Decimal
@@ -344,6 +345,26 @@ def test_marks_without_instrumentation() -> None:
         assert agentprof.current_task() is task
     with pytest.raises(LookupError, match="instrument"):
         task.summary()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_carries_the_task_on(captured: Captured) -> None:
+    """The child's spans have the task's id and parent; the task's own span ends in the parent alone."""
+    reader, writer = os.pipe()
+    with agentprof.task("t") as task:
+        child = os.fork()
+        if child == 0:
+            plain(1)
+    if child == 0:
+        ended = [f"{span.name} {said(span)[attributes.TASK_ID]}" for span in captured.spans]
+        os.write(writer, "|".join(ended).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    assert os.read(reader, 200).decode() == f"execute_tool plain {task.id}"
+    os.close(reader)
+    assert [span.name for span in captured.spans] == ["t"]
 
 
 def test_wrong_outcome() -> None:

@@ -6,7 +6,9 @@ import gc
 import inspect
 import json
 import threading
+import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -480,8 +482,6 @@ def test_retrieving_costs_nothing(server: ModelServer, captured: Captured) -> No
 
 def test_compressed_streams_are_read(server: ModelServer, captured: Captured) -> None:
     """Tokens are seen in a gzip body too."""
-    import zlib
-
     packer = zlib.compressobj(wbits=31)
     pieces = [packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH) for piece in STREAM]
     reply = Reply.stream([*pieces, packer.flush()])
@@ -509,7 +509,7 @@ def test_events_split_anywhere(server: ModelServer, captured: Captured, size: in
 
 def test_original_functions_are_back() -> None:
     """Undoing restores every attribute by identity; instrumenting twice still gives one span."""
-    owners = (SyncAPIClient, AsyncAPIClient, BaseClient, threading.Thread)
+    owners = (SyncAPIClient, AsyncAPIClient, BaseClient, threading.Thread, ThreadPoolExecutor)
     before = [dict(vars(owner)) for owner in owners]
     with capture():
         agentprof.instrument()
@@ -527,9 +527,9 @@ def test_a_function_patched_on_top_stays(server: ModelServer) -> None:
         def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
             return ours(self, *args, **kwargs)
 
-        SyncAPIClient.request = theirs  # type: ignore[assignment,method-assign]
+        SyncAPIClient.request = theirs  # type: ignore[method-assign]
     try:
-        assert SyncAPIClient.request is theirs  # type: ignore[comparison-overlap]
+        assert SyncAPIClient.request is theirs
         with client(server) as to:
             assert chat(to).id == "chatcmpl-1"
         assert captured.spans == []
@@ -562,7 +562,12 @@ def test_embeddings_and_completions(server: ModelServer, captured: Captured) -> 
     """Other endpoints are told by their path."""
     server.replies = [
         Reply.json(
-            {"object": "list", "data": [{"embedding": [0.5], "index": 0}], "model": "e-1", "usage": {"prompt_tokens": 8, "total_tokens": 8}}
+            {
+                "object": "list",
+                "data": [{"embedding": [0.5], "index": 0}],
+                "model": "e-1",
+                "usage": {"prompt_tokens": 8, "total_tokens": 8},
+            }
         )
     ]
     with client(server) as to:
@@ -634,8 +639,6 @@ def test_a_failing_dialect_is_not_noticed(
 
 def test_calls_in_threads_hang_from_their_task(server: ModelServer, captured: Captured) -> None:
     """A call in a pool, a thread or an executor of asyncio belongs to the task that asked for it."""
-    from concurrent.futures import ThreadPoolExecutor
-
     server.replies = [Reply.json(CHAT)]
     with client(server) as to, ThreadPoolExecutor(1) as pool:
         with agentprof.task("outer") as task:
