@@ -140,12 +140,6 @@ class _Observed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)
 
-    def _take(self, chunk: bytes) -> None:
-        try:
-            self._arrivals.chunk(chunk)
-        except Exception:
-            _guard.failed("reading a chunk")
-
     def _exhausted(self) -> None:
         self._call.stream_over(stamp_ns())
 
@@ -157,10 +151,13 @@ class _Observed:
 
 
 def _iterate(self: Any) -> Iterator[bytes]:
-    take = self._take
+    take = self._arrivals.chunk
     try:
         for chunk in self._inner:
-            take(chunk)
+            try:
+                take(chunk)
+            except Exception:
+                _guard.failed("reading a chunk")
             yield chunk
     except GeneratorExit:
         raise  # the reader stopped; `close` follows
@@ -178,11 +175,14 @@ def _close(self: Any) -> None:
 
 
 async def _aiterate(self: Any) -> AsyncIterator[bytes]:
-    take = self._take
+    take = self._arrivals.chunk
     inner = self._inner.__aiter__()
     try:
         async for chunk in inner:
-            take(chunk)
+            try:
+                take(chunk)
+            except Exception:
+                _guard.failed("reading a chunk")
             yield chunk
     except GeneratorExit:
         raise
