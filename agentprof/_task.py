@@ -75,6 +75,8 @@ class Task:
         """
         if outcome not in ("success", "failure"):
             raise ValueError(f"outcome must be 'success' or 'failure', not {outcome!r}")
+        if self._ended is not None:
+            _guard.noted("late outcome", "agentprof: an outcome after the end of its task is not recorded")
         self._outcome, self._score = outcome, score
 
     def label(self, key: str, value: str) -> None:

@@ -373,6 +373,17 @@ def test_wrong_outcome() -> None:
         task.outcome("done")  # type: ignore[arg-type]
 
 
+def test_a_late_outcome(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the span of a task has gone its outcome cannot be told, and a line says so."""
+    monkeypatch.setattr(_guard, "_counts", {})
+    with agentprof.task("t") as task:
+        pass
+    task.outcome("success")
+    assert [record.getMessage() for record in caplog.records] == [
+        "agentprof: an outcome after the end of its task is not recorded"
+    ]
+
+
 def test_classes_are_not_decorated() -> None:
     """A class would lose its type, so it is refused."""
     with pytest.raises(TypeError, match="functions and methods"):
