@@ -1,6 +1,8 @@
 """A task made of real calls: retries, an abandoned attempt, a refusal and unknown prices in its summary."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
 
@@ -93,3 +95,35 @@ def test_phases_of_a_stream(server: ModelServer, captured: Captured) -> None:
     assert summary["first_token_ns"]["max"] == pytest.approx(timeline["wait"], abs=20e6)
     assert Decimal(summary["cost_usd"]) == (100 * Decimal("0.15") + 6 * Decimal("0.60")) / 1_000_000
     assert summary["cost_complete"]
+
+
+def test_a_task_that_yields_a_stream(server: ModelServer, captured: Captured) -> None:
+    """An endpoint that passes a stream on is a task until its last piece, whoever asks for the pieces."""
+    server.replies = [Reply.stream([*STREAM[:3], 0.1, *STREAM[3:]])]
+
+    @agentprof.task("answer")
+    async def answer(to: openai.AsyncOpenAI) -> AsyncIterator[str]:
+        stream = await to.chat.completions.create(model="gpt-4o-mini", messages=MESSAGES, stream=True)
+        async for piece in stream:
+            for choice in piece.choices:
+                yield choice.delta.content or ""
+
+    async def serve() -> str:
+        async with openai.AsyncOpenAI(base_url=server.url, api_key="x") as to:
+            pieces: Any = answer(to)
+            text = ""
+            while (piece := await asyncio.create_task(anext(pieces, None))) is not None:
+                text += piece
+            return text
+
+    assert asyncio.run(serve()) == "Hello."
+    call, root = captured.spans
+    assert root.name == "answer"
+    assert root.context is not None
+    assert call.parent is not None
+    assert call.parent.span_id == root.context.span_id
+    assert root.start_time is not None
+    assert root.end_time is not None
+    assert root.end_time - root.start_time > 100_000_000
+    assert call.end_time is not None
+    assert call.end_time <= root.end_time
