@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from agentprof.dialects import openai_chat, openai_embeddings, openai_responses
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._fields import fields_of, is_true, text_in
 
 __all__ = [
     "CONTENT",
@@ -20,6 +21,7 @@ __all__ = [
     "Asked",
     "Dialect",
     "EventReader",
+    "asked_in",
     "dialect_of",
 ]
 
@@ -32,6 +34,8 @@ class Dialect(Protocol):
     """As the GenAI conventions call it: `chat`, `embeddings`, `text_completion`."""
     endpoints: tuple[str, ...]
     """Ends of the paths it is served on; only POST is a call."""
+    request_fields: tuple[str, ...]
+    """Fields of which every request has one: they tell it from what others post to such a path."""
     text_key: bytes
     """The key of the text in an event of a stream, with its colon; empty: there is none."""
     type_says_all: bool
@@ -57,6 +61,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 _BY_ENDPOINT: Final = {end: dialect for dialect in DIALECTS for end in dialect.endpoints}
 _known: dict[str, Dialect | None] = {}
 
+_TELLING_FIELDS: Final = frozenset({"messages", "prompt"})
+"""With one of these a body needs no model: engines that serve one model do not ask for it."""
+
 
 def dialect_of(path: str) -> Dialect | None:
     """The dialect served on a path, or None where it is no model endpoint.
@@ -71,3 +78,19 @@ def dialect_of(path: str) -> Dialect | None:
         if len(_known) < 1000:
             _known[path] = found
         return found
+
+
+def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:
+    """What the body of a POST asks for, or None if it is no request of this dialect.
+
+    Args:
+        path: Where it is sent: on a deployment of Azure the path says the model, and the body need not.
+    """
+    fields = fields_of(body)
+    found = next((name for name in dialect.request_fields if name in fields), None)
+    if found is None:
+        return None
+    model = text_in(fields.get("model"))
+    if model is None and found not in _TELLING_FIELDS and "/deployments/" not in path:
+        return None
+    return Asked(model=model, stream=is_true(fields.get("stream")))

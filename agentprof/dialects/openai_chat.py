@@ -104,6 +104,7 @@ class Chat:
     name = "openai.chat"
     operation = "chat"
     endpoints: tuple[str, ...] = ("/chat/completions",)
+    request_fields: tuple[str, ...] = ("messages",)
     text_key = b'"content":'
     type_says_all = False
 
@@ -145,6 +146,7 @@ class Completions(Chat):
     name = "openai.completions"
     operation = "text_completion"
     endpoints: tuple[str, ...] = ("/completions",)
+    request_fields: tuple[str, ...] = ("prompt",)
     text_key = b'"text":'
 
 

@@ -32,6 +32,7 @@ class Embeddings:
     name = "openai.embeddings"
     operation = "embeddings"
     endpoints: tuple[str, ...] = ("/embeddings",)
+    request_fields: tuple[str, ...] = ("input", "prompt")
     text_key = b""
     type_says_all = False
 

@@ -107,6 +107,7 @@ class Responses:
     name = "openai.responses"
     operation = "chat"
     endpoints: tuple[str, ...] = ("/responses", "/responses/compact")
+    request_fields: tuple[str, ...] = ("input", "prompt", "previous_response_id", "conversation")
     text_key = b'"delta":'
     type_says_all = True
 

@@ -1,0 +1,32 @@
+"""The top-level fields of a JSON object, without decoding what is in them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+_decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
+    """Each field with the bytes of its value; empty if the body is no JSON object."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def text_in(raw: msgspec.Raw | None) -> str | None:
+    """The string a value is, or None if it is something else."""
+    if raw is None or bytes(memoryview(raw)[:1]) != b'"':
+        return None
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def is_true(raw: msgspec.Raw | None) -> bool:
+    """Whether a value is `true`."""
+    return raw is not None and bytes(memoryview(raw)[:5]) == b"true"
