@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 import msgspec
@@ -14,7 +15,14 @@ def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        value = json.loads(body)  # half of a surrogate pair, as a cut text ends in, is fine with this one
+    except (ValueError, RecursionError):
         return {}
+    if not isinstance(value, dict):
+        return {}
+    return {name: msgspec.Raw(json.dumps(part).encode()) for name, part in value.items()}
 
 
 def text_in(raw: msgspec.Raw | None) -> str | None:

@@ -24,7 +24,7 @@ def asked(path: str, body: Any) -> Any:
         (V1, {"model": "m", "messages": []}, ("m", False)),
         (V1, {"messages": [], "stream": True}, (None, True)),
         (V1, b' { "stream" : true , "model" : "m\\u00e9" , "messages" : [ ] } ', ("mé", True)),
-        (V1, b'{"model": "\\ud800", "messages": []}', (None, False)),
+        (V1, b'{"model": "m", "messages": ["\\ud83d"], "stream": true}', ("m", True)),
         (V1, {"model": 7, "messages": [], "stream": "yes"}, (None, False)),
         ("/completions", {"prompt": "once"}, (None, False)),
         ("/v1/responses", {"model": "m", "input": "hi"}, ("m", False)),
