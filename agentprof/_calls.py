@@ -21,6 +21,7 @@ from agentprof._failures import failure_kind
 from agentprof._runtime import Runtime
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
+from agentprof.model import Phase
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
@@ -55,15 +56,18 @@ class Call:
         "_dialect",
         "_failed_at",
         "_failures",
-        "_host",
+        "_first_byte",
         "_open",
         "_pid",
         "_propagate",
+        "_refused",
         "_span",
         "_stream",
         "_task",
         "_token",
         "attempts",
+        "connect_ns",
+        "owner",
         "status_code",
     )
 
@@ -90,7 +94,13 @@ class Call:
         self._answered = False
         self._failures: list[tuple[int, int, str]] = []
         self._failed_at = 0
+        self._first_byte: int | None = None
+        self._refused: str | None = None
         self.attempts = 0
+        self.connect_ns = 0
+        """What the last attempt took to get a connection: waiting for one, TCP and TLS."""
+        self.owner: Any = None
+        """The HTTP client that makes the call, where no SDK does."""
         self.status_code: int | None = None
         said: dict[str, AttributeValue] = {
             attributes.OPERATION: dialect.operation,
@@ -124,6 +134,7 @@ class Call:
     def attempt(self) -> str | None:
         """An HTTP exchange begins; gives the `traceparent` it should carry, if any."""
         self.attempts += 1
+        self.connect_ns = 0
         if not self._propagate:
             return None
         context = self._span.get_span_context()
@@ -142,7 +153,32 @@ class Call:
         duration, _, status = self._failures[-1]
         self._failures[-1] = (duration, self._attempt_began - self._failed_at, status)
 
+    def exchange(self) -> str | None:
+        """An HTTP exchange of a client without an SDK begins; one before it led to it (redirect, login)."""
+        if self.attempts:
+            self.attempt_failed(self._refused or "repeated")
+            self.pause_over()
+            self._answered = False
+            self._first_byte = self._refused = None
+        return self.attempt()
+
     # --- answers ---------------------------------------------------------------------------------
+    def headers_arrived(self, status_code: int) -> bool:
+        """The headers of an answer are there; True if it is an answer of the model, not a refusal."""
+        self._first_byte = stamp_ns()
+        self._answered = True
+        self.status_code = status_code
+        if status_code < 300:
+            return True
+        self._refused = str(status_code)
+        return False
+
+    def arrivals(self, decoder: Any | None) -> Arrivals:
+        """What will arrive of the body, for an observer that is not one of `_streams`."""
+        self._arrivals = Arrivals(self._dialect, self._answer, decoder)
+        _reading.add(self)
+        return self._arrivals
+
     def answered(self, status_code: int, body: bytes) -> None:
         """A whole answer is there."""
         self._answered = True
@@ -242,12 +278,22 @@ class Call:
                 stream_end = "error"
             if stream_end is not None:
                 said[attributes.STREAM_END] = stream_end
-            if arrivals.first_token is None and stream_end in ("error", "cancelled", "abandoned"):
-                # Nothing came of this exchange: it failed like one without an answer.
-                self._failures.append((end - self._attempt_began, 0, status or str(self.status_code)))
+            fruitless = arrivals.first_token is None and stream_end in ("error", "cancelled", "abandoned")
+        else:
+            fruitless = arrivals is not None and stream_end in ("error", "cancelled")
+        if fruitless:
+            # Nothing came of this exchange: it failed like one without an answer.
+            self._failures.append((end - self._attempt_began, 0, status or str(self.status_code)))
+        if self._refused is not None:
+            self._failures.append((end - self._attempt_began, 0, self._refused))
+            error_type = error_type or self._refused
         say_answer(said, answer)
         if arrivals is not None:
             say_times(said, arrivals, self._began, end)
+        if self._first_byte is not None:
+            said[attributes.FIRST_BYTE] = (self._first_byte - self._began) / _NS
+        if self.connect_ns:
+            say_phase(said, "connect", Phase(ns=self.connect_ns, source="observed"))
         for name, phase in answer.phases.items():
             say_phase(said, name, phase)
         said[attributes.ATTEMPTS] = self.attempts

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 _CANCELLED: Final = frozenset({"CancelledError", "KeyboardInterrupt", "Cancelled"})
-_NOT_SENT: Final = frozenset({"ConnectTimeout", "PoolTimeout", "ConnectError"})
-_CUT: Final = frozenset({"ReadError", "WriteError", "CloseError", "RemoteProtocolError"})
+_NOT_SENT: Final = frozenset(
+    {
+        *("ConnectTimeout", "PoolTimeout", "ConnectError"),  # httpx
+        "ConnectTimeoutError",  # urllib3
+        *("ConnectionTimeoutError", "ClientConnectorError"),  # aiohttp
+    }
+)
+_CUT: Final = frozenset(
+    {
+        *("ReadError", "WriteError", "CloseError", "RemoteProtocolError"),  # httpx
+        *("ProtocolError", "ChunkedEncodingError"),  # urllib3, requests
+        *("ServerDisconnectedError", "ClientPayloadError", "ConnectionResetError"),  # aiohttp
+    }
+)
 
 
 def failure_kind(error: BaseException | None) -> str:

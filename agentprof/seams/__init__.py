@@ -1,4 +1,4 @@
-"""Where agentprof hooks into SDKs: one module a family of SDKs, all listed in `SEAMS`.
+"""Where agentprof hooks into SDKs and HTTP libraries: one module a family, all listed in `SEAMS`.
 
 A seam says when a call, an attempt or a chunk begins and ends; what the bytes mean is told by `dialects`.
 """
@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Final, Protocol
 
 from agentprof._patching import Patch
-from agentprof.seams import stainless
+from agentprof.seams import httpcore, httpx, stainless
 
 
 class Seam(Protocol):
-    """One family of SDKs."""
+    """One family of SDKs or HTTP libraries."""
 
     MODULES: tuple[str, ...]
     """Modules to patch when they are imported; a seam imports none of them itself."""
@@ -22,4 +22,4 @@ class Seam(Protocol):
         """The replacements for one of these modules, not applied yet."""
 
 
-SEAMS: Final[tuple[Seam, ...]] = (stainless,)
+SEAMS: Final[tuple[Seam, ...]] = (stainless, httpx, httpcore)

@@ -64,6 +64,8 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
     assert span.name == f"chat {MODEL}"
     assert span.kind is SpanKind.CLIENT
     assert span.status.status_code is StatusCode.UNSET
+    assert 0 < said.pop(attributes.PHASE + "connect") < 0.1
+    assert said.pop(attributes.PHASE_SOURCE + "connect") == "observed"
     assert said == {
         attributes.OPERATION: "chat",
         attributes.REQUEST_MODEL: MODEL,

@@ -1,0 +1,80 @@
+"""What the seams of HTTP libraries share: which request is a call, and how its exchanges end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentprof import _calls, _guard, _runtime
+from agentprof._calls import Call
+from agentprof._failures import failure_kind
+from agentprof._providers import provider_of
+from agentprof.dialects import Asked, Dialect, dialect_of
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def wanted(method: str, path: str) -> Dialect | None:
+    """The dialect of a request that may be a call of its own: none while the call of an SDK is open here."""
+    if _calls.current_call() is not None or method != "POST":
+        return None
+    return dialect_of(path)
+
+
+def begin(
+    owner: Any, dialect: Dialect, asked: Asked, scheme: str, host: str, port: int | None
+) -> Call | None:
+    """Start a call that `owner`, a client of an HTTP library, makes; it is open in the context until it ends.
+
+    Args:
+        port: As the URL says it.
+    """
+    runtime = _runtime.active()
+    if runtime is None:
+        return None
+    call = Call(
+        runtime,
+        dialect,
+        asked.model,
+        asked.stream is True,
+        host,
+        port or _PORTS.get(scheme),
+        provider_of(host),
+    )
+    call.owner = owner
+    return call
+
+
+def call_of(owner: Any) -> Call | None:
+    """The open call if this client makes it: an exchange of another one, to log in say, is none of its own."""
+    call = _calls.current_call()
+    return call if call is not None and call.owner is owner else None
+
+
+def traceparent(call: Call, host: str) -> str | None:
+    """Note that an exchange begins; gives the `traceparent` it should carry to this host, if any."""
+    runtime = _runtime.active()
+    value = call.exchange()
+    # A redirect may have led away from the host of the call.
+    return value if value and runtime is not None and runtime.settings.propagates_to(host) else None
+
+
+def failed(call: Call, error: BaseException, cause: BaseException | None = None) -> None:
+    """The library's method raised.
+
+    Args:
+        cause: What happened, where the error is only a wrapper around it.
+    """
+    try:
+        call.leave()
+        call.failed(error, failure_kind(error if cause is None else cause))
+    except Exception:
+        _guard.failed("a failed call")
+
+
+def returned(call: Call) -> None:
+    """The library's method returned."""
+    try:
+        call.leave()
+        call.returned()
+    except Exception:
+        _guard.failed("the end of a call")

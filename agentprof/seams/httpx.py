@@ -1,0 +1,166 @@
+"""httpx and httpx2 with no SDK above: `send` is the call, `_send_single_request` an exchange.
+
+Requests of the program are left as they are: what goes out with a `traceparent` is a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from agentprof import _guard, _runtime
+from agentprof._calls import Call
+from agentprof._patching import Patch
+from agentprof.dialects import asked_in
+from agentprof.seams import _http
+
+MODULES: Final[tuple[str, ...]] = ("httpx._client", "httpx2._client")
+
+
+def patches(module: ModuleType) -> list[Patch]:
+    """What is replaced in the clients."""
+    wanted: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("Client", "send", _send),
+        ("Client", "_send_single_request", _exchange),
+        ("AsyncClient", "send", _send_async),
+        ("AsyncClient", "_send_single_request", _exchange_async),
+    ]
+    found = []
+    for owner_name, name, replace in wanted:
+        owner = getattr(module, owner_name)
+        original = vars(owner)[name]
+        found.append(Patch(owner, name, original, replace(original)))
+    return found
+
+
+# --- the call ------------------------------------------------------------------------------------
+def _send(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def send(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return original(self, *args, **kwargs)
+        try:
+            response = original(self, *args, **kwargs)
+        except BaseException as error:
+            _http.failed(call, error)
+            raise
+        _http.returned(call)
+        return response
+
+    return send
+
+
+def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def send(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return await original(self, *args, **kwargs)
+        try:
+            response = await original(self, *args, **kwargs)
+        except BaseException as error:
+            _http.failed(call, error)
+            raise
+        _http.returned(call)
+        return response
+
+    return send
+
+
+def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """Start a call if this request is one to a model."""
+    if _runtime.active() is None:
+        return None
+    try:
+        request = args[0] if args else kwargs["request"]
+        url = request.url
+        dialect = _http.wanted(request.method, url.path)
+        if dialect is None:
+            return None
+        # Present where the body was given whole; a body that is still to be generated is not looked at.
+        body = vars(request).get("_content")
+        asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
+        if asked is None:
+            return None
+        return _http.begin(client, dialect, asked, url.scheme, url.host, url.port)
+    except Exception:
+        _guard.failed("the start of a call")
+        return None
+
+
+# --- its exchanges -------------------------------------------------------------------------------
+def _exchange(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _send_single_request(self: Any, request: Any) -> Any:
+        call = _http.call_of(self)
+        if call is None:
+            return original(self, request)
+        sent = _to_send(call, request)
+        try:
+            response = original(self, sent)
+        except BaseException as error:
+            _give_back(error, sent, request)
+            raise
+        response.request = request
+        _answered(call, response)
+        return response
+
+    return _send_single_request
+
+
+def _exchange_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def _send_single_request(self: Any, request: Any) -> Any:
+        call = _http.call_of(self)
+        if call is None:
+            return await original(self, request)
+        sent = _to_send(call, request)
+        try:
+            response = await original(self, sent)
+        except BaseException as error:
+            _give_back(error, sent, request)
+            raise
+        response.request = request
+        _answered(call, response)
+        return response
+
+    return _send_single_request
+
+
+def _to_send(call: Call, request: Any) -> Any:
+    """The request, or a copy of it that carries a `traceparent`."""
+    try:
+        value = _http.traceparent(call, request.url.host)
+        if value is None or "traceparent" in request.headers:
+            return request
+        headers = request.headers.copy()
+        headers["traceparent"] = value
+        # Not `copy.copy`, which leaves the body behind.
+        sent = object.__new__(type(request))
+        vars(sent).update(vars(request))
+        sent.headers = headers
+        return sent
+    except Exception:
+        _guard.failed("the start of an attempt")
+        return request
+
+
+def _give_back(error: BaseException, sent: Any, request: Any) -> None:
+    """An error of the library names the request it is about: the program's own."""
+    if sent is not request and getattr(error, "_request", None) is sent:
+        error._request = request  # type: ignore[attr-defined]
+
+
+def _answered(call: Call, response: Any) -> None:
+    try:
+        if not call.headers_arrived(response.status_code):
+            return
+        if response.is_closed:
+            call.answered(response.status_code, response.content)
+        else:
+            call.answered_open(response)
+    except Exception:
+        _guard.failed("reading an answer")
