@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+
 from agentprof._instrument import instrument, uninstrument
 from agentprof._marks import human, step, task, tool
 from agentprof._task import Spent, Task, current_task
@@ -36,3 +38,9 @@ def flush(timeout_s: float = 10.0) -> bool:
     from agentprof import _export
 
     return _export.flush(timeout_s)
+
+
+if "AGENTPROF_RUN" in os.environ:
+    from agentprof._run import child
+
+    child.begin()

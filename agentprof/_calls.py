@@ -118,6 +118,7 @@ class Call:
             said[attributes.TASK_ID] = task.id
         self._span = runtime.tracer.start_span(
             f"{dialect.operation} {model}" if model else dialect.operation,
+            context=_context.span_context(),
             kind=SpanKind.CLIENT,
             attributes=said,
             start_time=self._began + self._anchor,

@@ -7,9 +7,10 @@ import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from opentelemetry import context as otel_context
+from opentelemetry import trace
 from opentelemetry.context import Context
 
 from agentprof import _guard, _runtime
@@ -22,10 +23,51 @@ _TASK_KEY = otel_context.create_key("agentprof-task")
 _POOL_MODULE = "concurrent.futures.thread"
 
 
+class Base(NamedTuple):
+    """What everything outside a declared task belongs to: the run of the whole program."""
+
+    task: Task
+    context: Context
+    """Holds the span of the run."""
+
+
+_base: Base | None = None
+
+
+def set_base(base: Base | None) -> None:
+    """Make a task that of everything outside declared ones, in all threads of this process."""
+    global _base
+    _base = base
+
+
 def task_in(context: Context | None = None) -> Task | None:
-    """The task of a context, by default of the current one."""
+    """The task of a context, by default of the current one; outside any that of the run, if there is one."""
     held = otel_context.get_current() if context is None else context
-    return cast("Task | None", held.get(_TASK_KEY))
+    declared = cast("Task | None", held.get(_TASK_KEY))
+    if declared is None and _base is not None:
+        return _base.task
+    return declared
+
+
+def declared_task() -> Task | None:
+    """The task around the caller that the program declared."""
+    return cast("Task | None", otel_context.get_current().get(_TASK_KEY))
+
+
+def run_labels() -> dict[str, str]:
+    """Labels of the run, which its tasks have too."""
+    return _base.task.labels if _base is not None else {}
+
+
+def span_context() -> Context | None:
+    """The context a span of ours starts in; None: the current one.
+
+    Where the program has no span open ours hang from that of the run. It is not made current: the
+    program's own spans keep the parents they have without us.
+    """
+    if _base is None or trace.get_current_span().get_span_context().is_valid:
+        return None
+    return _base.context
 
 
 def with_task(task: Task, context: Context) -> Context:

@@ -50,11 +50,22 @@ def provider_for(settings: Settings) -> TracerProvider | None:
         processor = TaskProcessor()
         provider.add_span_processor(processor)
         _task_processors[provider] = processor
-    if settings.exporter is not None or settings.endpoint is not None or lonely:
-        export = ExportProcessor(_exporter(settings))
-        _exports.append(export)
-        provider.add_span_processor(export)
+    to_run = settings.run is not None and settings.run.endpoint is not None
+    # A run takes the place of the collector that would be looked for, not of one that was named.
+    looks = lonely and (not to_run or (settings.endpoint_from_environment and not settings.provisional))
+    if settings.exporter is not None or settings.endpoint is not None or looks:
+        _add_export(provider, _exporter(settings))
+    if settings.run is not None and settings.run.endpoint is not None:
+        from agentprof._run.delivery import ToRun
+
+        _add_export(provider, ToRun(settings.run.endpoint))
     return provider
+
+
+def _add_export(provider: TracerProvider, exporter: SpanExporter) -> None:
+    export = ExportProcessor(exporter)
+    _exports.append(export)
+    provider.add_span_processor(export)
 
 
 def _processors_of(provider: TracerProvider) -> Sequence[SpanProcessor]:
@@ -72,8 +83,10 @@ def _is_idle(processor: SpanProcessor) -> bool:
 
 
 def _resource(settings: Settings) -> Resource:
-    named = {"service.name": settings.service_name} if settings.service_name else {}
-    return Resource.create(named)
+    known = {} if settings.run is None else dict(settings.run.resource)
+    if settings.service_name:
+        known["service.name"] = settings.service_name
+    return Resource.create(known)
 
 
 class _IfListening(SpanExporter):
@@ -117,6 +130,11 @@ def flush(timeout_s: float = 10.0) -> bool:
     """Send what is queued; False if the time was not enough."""
     results = [export.force_flush(int(timeout_s * 1000)) for export in _exports]
     return all(results)
+
+
+def lost() -> int:
+    """Spans of this process that no receiver took."""
+    return sum(export.dropped + export.refused for export in _exports)
 
 
 def close() -> None:

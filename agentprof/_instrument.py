@@ -46,7 +46,8 @@ def instrument(
         config: Path of an `agentprof.yaml`.
     """
     with _lock:
-        if _runtime.active() is not None:
+        present = _runtime.active()
+        if present is not None and not present.settings.provisional:
             return
         try:
             settings = _settings.read(
@@ -57,12 +58,24 @@ def instrument(
                 capture_content=capture_content,
                 propagate_to=propagate_to,
                 config=config,
+                run=present.settings.run if present is not None else None,
             )
-            _runtime.activate(_runtime_for(settings))
-            _apply(_context.patches())
-            _apply_seams()
+            switch_on(settings)
         except Exception:
             _guard.failed("instrument()")
+
+
+def switch_on(settings: _settings.Settings) -> None:
+    """Record by these settings from now on; what an earlier call has patched stays so."""
+    with _lock:
+        if _runtime.activate(_runtime_for(settings)) is None:
+            _apply(_context.patches())
+            _apply_seams()
+
+
+def instrumented_modules() -> list[str]:
+    """Modules of SDKs and HTTP libraries that are patched now."""
+    return sorted({getattr(patch.owner, "__module__", None) or patch.owner.__name__ for patch in _applied})
 
 
 def uninstrument() -> None:

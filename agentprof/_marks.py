@@ -36,7 +36,10 @@ class _Opened:
         self._pid = os.getpid()
         self.attachment: Attachment | None = None
         if self._starts:
-            self.task: Task | None = Task(name, mark.task_id, mark.labels, above)
+            # A declared task is one of its own, not a part of the run.
+            above = _context.declared_task()
+            labels = mark.labels if above is not None else {**_context.run_labels(), **(mark.labels or {})}
+            self.task: Task | None = Task(name, mark.task_id, labels, above)
             said: dict[str, AttributeValue] = {**self.task.start_attributes()}
         else:
             self.task = above
@@ -50,6 +53,7 @@ class _Opened:
         tracer = runtime.tracer if runtime is not None else trace.get_tracer(_runtime.SCOPE)
         self._span = tracer.start_span(
             mark.span_name(name),
+            context=None if self._starts else _context.span_context(),
             kind=SpanKind.INTERNAL,
             attributes=said,
             start_time=stamp_ns() + self._anchor,

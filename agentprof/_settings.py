@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
+    from agentprof._run.settings import RunSettings
+
 DEFAULT_ENDPOINT = "http://127.0.0.1:4318/v1/traces"
 """Where a collector on this machine listens."""
 
@@ -33,6 +35,10 @@ class Settings:
     config: str | None = None
     """Path of an agentprof.yaml."""
     endpoint_from_environment: bool = False
+    run: RunSettings | None = None
+    """The run this process is part of; its spans go there too."""
+    provisional: bool = False
+    """Switched on by the run, before the program has asked for anything."""
     _hosts: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def propagates_to(self, host: str) -> bool:
@@ -57,6 +63,8 @@ def read(
     capture_content: bool,
     propagate_to: Iterable[str] | None,
     config: str | None,
+    run: RunSettings | None = None,
+    provisional: bool = False,
 ) -> Settings:
     """Join arguments and environment; an argument wins over a variable."""
     if isinstance(propagate_to, str):
@@ -70,6 +78,8 @@ def read(
         propagate_to=None if propagate_to is None else tuple(host.lower() for host in propagate_to),
         config=config,
         endpoint_from_environment=any(os.environ.get(name) for name in _OTLP_VARIABLES),
+        run=run,
+        provisional=provisional,
     )
 
 

@@ -29,11 +29,11 @@ _PROVIDER_NOW = {
 # What the resource says of the run, by the name in the summary.
 _RUN = {
     "git_sha": "vcs.ref.head.revision",
-    "dirty": "agentprof.run.dirty",
+    "dirty": a.RUN_DIRTY,
     "host": "host.name",
     "python": "process.runtime.version",
     "agentprof": "telemetry.distro.version",
-    "sdks": "agentprof.run.sdks",
+    "sdks": a.RUN_SDKS,
 }
 
 
@@ -82,7 +82,7 @@ def normalise(raw: RawSpan) -> Span:
         else None,
         evidence=_evidence(raw, role, ours) if role is not None else None,
         server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
-        run=_run(raw.resource) if mark is not None and mark.starts else {},
+        run=_run(raw) if mark is not None and mark.starts else {},
     )
 
 
@@ -203,7 +203,9 @@ def _evidence(raw: RawSpan, role: Any, ours: Mapping[str, Any]) -> Evidence:
     return Evidence(role=role, phases=found, queue_starts_late=own.queue_starts_late(found), status=status)
 
 
-def _run(resource: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        key: found for key, name in _RUN.items() if (found := values.text(resource.get(name))) is not None
-    }
+def _run(raw: RawSpan) -> dict[str, str]:
+    """SDKs stand on the span where they were not imported yet when the resource was made."""
+    said = dict(raw.resource)
+    if a.RUN_SDKS in raw.attributes:
+        said[a.RUN_SDKS] = raw.attributes[a.RUN_SDKS]
+    return {key: found for key, name in _RUN.items() if (found := values.text(said.get(name))) is not None}

@@ -1,0 +1,108 @@
+"""Inside a process of the program: switches agentprof on and leaves notes of what it saw."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+
+from agentprof import _context, _guard
+from agentprof._run import settings as run_settings
+from agentprof._run.notes import Note, write
+from agentprof._run.sdks import loaded_sdks
+from agentprof._run.settings import RunSettings
+from agentprof._task import Task
+
+_begun = False
+
+
+class RunTask(Task):
+    """The run as the processes of the program see it: what is outside declared tasks belongs to it.
+
+    Its span is written by the parent. Nothing is kept for `summary()`, which nobody may ever ask for.
+    """
+
+    def keep(self, span: object) -> None:
+        """Count an ended span."""
+        self.ended_spans += 1
+
+    def said(self) -> dict[str, object]:
+        """What the program has said about the run."""
+        return {"outcome": self._outcome, "score": self._score, "labels": self.labels}
+
+
+def begin() -> None:
+    """Switch on, once: when the program imports agentprof or something that calls models. Never raises."""
+    global _begun
+    settings = run_settings.current()
+    if _begun or settings is None:
+        return
+    _begun = True
+    try:
+        _begin(settings)
+    except Exception:
+        _guard.failed("starting inside agentprof run")
+
+
+def _begin(settings: RunSettings) -> None:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from agentprof import _export, _instrument, _settings
+    from agentprof._run.marks import hook
+    from agentprof._run.stack import RunProcessor
+
+    task = RunTask(settings.name, settings.task_id, settings.labels, None)
+    carrier = {"traceparent": settings.traceparent}
+    _context.set_base(_context.Base(task, TraceContextTextMapPropagator().extract(carrier)))
+    # A provider of our own: the program may still want to set the global one.
+    provider = TracerProvider(
+        sampler=ALWAYS_ON, resource=Resource.create(dict(settings.resource)), shutdown_on_exit=False
+    )
+    provider.add_span_processor(RunProcessor(task.id))
+    _instrument.switch_on(
+        _settings.read(
+            service_name=None,
+            endpoint=None,
+            exporter=None,
+            tracer_provider=provider,
+            capture_content=False,
+            propagate_to=None,
+            config=None,
+            run=settings,
+            provisional=True,
+        )
+    )
+    for mark in settings.marks:
+        hook(mark, settings.notes)
+    leave = _leave(settings, task, _export.lost)
+    # Of functions called at exit the last one registered comes first: the export sends before.
+    atexit.register(leave)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: setattr(task, "ended_spans", 0))
+
+
+def _leave(settings: RunSettings, task: RunTask, lost: Callable[[], int]) -> Callable[[], None]:
+    def leave() -> None:
+        from agentprof import _instrument
+
+        try:
+            for name, version in loaded_sdks().items():
+                write(settings.notes, Note(kind="sdk", name=name, version=version))
+            write(
+                settings.notes,
+                Note(
+                    kind="exit",
+                    spans=task.ended_spans,
+                    lost=lost(),
+                    seams=_instrument.instrumented_modules(),
+                    failures=_guard.counts(),
+                    **task.said(),  # type: ignore[arg-type]
+                ),
+            )
+        except Exception:
+            _guard.failed("ending inside agentprof run")
+
+    return leave

@@ -1,0 +1,76 @@
+"""What a run tells the processes of its program, in one environment variable."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Final, Literal
+
+import msgspec
+
+from agentprof._run.sdks import SDKS
+from agentprof.seams import SEAMS
+
+VARIABLE: Final = "AGENTPROF_RUN"
+"""JSON of `RunSettings`; read by `_autostart/sitecustomize.py` too, which knows it by this name."""
+
+MarkKind = Literal["task", "tool", "step"]
+
+
+class MarkedFunction(msgspec.Struct, frozen=True):
+    """A function to be marked as if the program had done it: `--task`, `--tool` or `--step`."""
+
+    kind: MarkKind
+    target: str
+    """`module:function` or `module:Class.method`."""
+
+    @property
+    def module(self) -> str:
+        """The module it is found in."""
+        return self.target.partition(":")[0]
+
+    @property
+    def path(self) -> str:
+        """Where it is in its module."""
+        return self.target.partition(":")[2]
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, as its processes see it."""
+
+    task_id: str
+    name: str
+    traceparent: str
+    """W3C form of the span of the run, which the parent writes when the program has ended."""
+    notes: str
+    """Folder where each process leaves what it saw."""
+    endpoint: str | None = None
+    """Where spans go; None: where they would go without the run."""
+    labels: dict[str, str] = {}
+    marks: tuple[MarkedFunction, ...] = ()
+    resource: dict[str, str] = {}
+    """What every span of the run says of it: commit, host."""
+    awaited: tuple[str, ...] = ()
+    """Packages whose import switches the process on."""
+
+    def encode(self) -> str:
+        """As the text of the variable."""
+        return msgspec.json.encode(self).decode()
+
+
+def awaited(marks: tuple[MarkedFunction, ...]) -> tuple[str, ...]:
+    """The packages to wait for: those with a seam, the known SDKs, and those of marked functions."""
+    names = {module.partition(".")[0] for seam in SEAMS for module in seam.MODULES}
+    return tuple(sorted(names | SDKS.keys() | {mark.module.partition(".")[0] for mark in marks}))
+
+
+@functools.cache
+def current() -> RunSettings | None:
+    """The run this process is part of, or None."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=RunSettings)
+    except msgspec.MsgspecError:
+        return None
