@@ -174,6 +174,11 @@ class Call:
         self._refused = str(status_code)
         return False
 
+    @property
+    def reading(self) -> bool:
+        """Whether the body of the answer is observed."""
+        return self._arrivals is not None
+
     def arrivals(self, decoder: Any | None) -> Arrivals:
         """What will arrive of the body, for an observer that is not one of `_streams`."""
         self._arrivals = Arrivals(self._dialect, self._answer, decoder)

@@ -58,15 +58,15 @@ def traceparent(call: Call, host: str) -> str | None:
     return value if value and runtime is not None and runtime.settings.propagates_to(host) else None
 
 
-def failed(call: Call, error: BaseException, cause: BaseException | None = None) -> None:
+def failed(call: Call, error: BaseException, status: str | None = None) -> None:
     """The library's method raised.
 
     Args:
-        cause: What happened, where the error is only a wrapper around it.
+        status: What kind of failure it was, where the error itself does not tell.
     """
     try:
         call.leave()
-        call.failed(error, failure_kind(error if cause is None else cause))
+        call.failed(error, status or failure_kind(error))
     except Exception:
         _guard.failed("a failed call")
 

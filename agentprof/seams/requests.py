@@ -1,0 +1,153 @@
+"""requests with no SDK above: `Session.send` is the call, the adapter's `send` an exchange.
+
+Requests of the program are left as they are: what goes out with a `traceparent` is a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from agentprof import _calls, _guard, _runtime
+from agentprof._calls import Call
+from agentprof._failures import failure_kind
+from agentprof._patching import Patch
+from agentprof.dialects import asked_in
+from agentprof.seams import _http, urllib3
+
+MODULES: Final[tuple[str, ...]] = ("requests.sessions", "requests.adapters")
+
+_GAVE_UP = re.compile(r"too many (\d{3}) error responses")
+
+
+def patches(module: ModuleType) -> list[Patch]:
+    """What is replaced in sessions or adapters."""
+    if module.__name__ == "requests.sessions":
+        owner, replace = module.Session, _send
+    else:
+        owner, replace = module.HTTPAdapter, _exchange
+    original = vars(owner)["send"]
+    return [Patch(owner, "send", original, replace(original))]
+
+
+# --- the call ------------------------------------------------------------------------------------
+def _send(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def send(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(self, args, kwargs)
+        if call is None:
+            return original(self, *args, **kwargs)
+        try:
+            response = original(self, *args, **kwargs)
+        except BaseException as error:
+            _http.failed(call, error, _status(error))
+            raise
+        _read(call, response)
+        _http.returned(call)
+        return response
+
+    return send
+
+
+def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    """Start a call if this request is one to a model."""
+    if _runtime.active() is None:
+        return None
+    try:
+        request = args[0] if args else kwargs["request"]
+        if request.method != "POST":
+            return None
+        url = urlsplit(request.url)
+        dialect = _http.wanted(request.method, url.path)
+        if dialect is None:
+            return None
+        body = request.body.encode() if isinstance(request.body, str) else request.body
+        # A body that is still to be generated or read from a file is not looked at.
+        asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
+        if asked is None:
+            return None
+        return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port)
+    except Exception:
+        _guard.failed("the start of a call")
+        return None
+
+
+def _status(error: BaseException) -> str:
+    """What failed: errors of requests hold the one of urllib3 they were made from."""
+    cause: Any = error.args[0] if error.args and isinstance(error.args[0], BaseException) else error
+    reason = getattr(cause, "reason", None)
+    if isinstance(reason, BaseException):
+        cause = reason
+    gave_up = _GAVE_UP.fullmatch(str(cause))
+    return gave_up[1] if gave_up else failure_kind(cause)
+
+
+def _read(call: Call, response: Any) -> None:
+    """Take in an answer that came by an adapter that is not the library's own."""
+    try:
+        if not call.attempts:
+            call.exchange()
+            call.headers_arrived(response.status_code)
+        body = vars(response).get("_content")
+        if not call.reading and response.status_code < 300 and isinstance(body, bytes):
+            call.answered(response.status_code, body)
+    except Exception:
+        _guard.failed("reading an answer")
+
+
+# --- its exchanges -------------------------------------------------------------------------------
+def _exchange(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _call_of(self)
+        if call is None:
+            return original(self, request, *args, **kwargs)
+        sent = _to_send(call, request)
+        try:
+            response = original(self, sent, *args, **kwargs)
+        except BaseException as error:
+            if sent is not request and getattr(error, "request", None) is sent:
+                error.request = request  # type: ignore[attr-defined]
+            raise
+        response.request = request
+        _answered(call, response)
+        return response
+
+    return send
+
+
+def _call_of(adapter: Any) -> Call | None:
+    """The open call if it is made by a session with this adapter."""
+    call = _calls.current_call()
+    if call is None:
+        return None
+    adapters = getattr(call.owner, "adapters", None)
+    return call if adapters and any(adapter is one for one in adapters.values()) else None
+
+
+def _to_send(call: Call, request: Any) -> Any:
+    """The request, or a copy of it that carries a `traceparent`."""
+    try:
+        value = _http.traceparent(call, urlsplit(request.url).hostname or "")
+        if value is None or "traceparent" in request.headers:
+            return request
+        sent = object.__new__(type(request))
+        vars(sent).update(vars(request))
+        sent.headers = request.headers.copy()
+        sent.headers["traceparent"] = value
+        return sent
+    except Exception:
+        _guard.failed("the start of an attempt")
+        return request
+
+
+def _answered(call: Call, response: Any) -> None:
+    try:
+        if call.headers_arrived(response.status_code):
+            urllib3.observe(response.raw, call)
+    except Exception:
+        _guard.failed("reading an answer")
