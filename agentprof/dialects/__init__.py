@@ -6,7 +6,8 @@ program, and takes any bytes: what it cannot read stays unknown.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Container
+from typing import Any, Final, Protocol
 
 from agentprof.dialects import openai_chat, openai_embeddings, openai_responses
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
@@ -21,6 +22,7 @@ __all__ = [
     "Asked",
     "Dialect",
     "EventReader",
+    "asked_by",
     "asked_in",
     "dialect_of",
 ]
@@ -87,10 +89,20 @@ def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:
         path: Where it is sent: on a deployment of Azure the path says the model, and the body need not.
     """
     fields = fields_of(body)
-    found = next((name for name in dialect.request_fields if name in fields), None)
+    return asked_by(dialect, path, fields, text_in(fields.get("model")), is_true(fields.get("stream")))
+
+
+def asked_by(dialect: Dialect, path: str, names: Container[str], model: Any, stream: bool) -> Asked | None:
+    """What an object with these names asks for, or None if it is no request of this dialect.
+
+    Args:
+        model: Value of its field of that name.
+    """
+    found = next((name for name in dialect.request_fields if name in names), None)
     if found is None:
         return None
-    model = text_in(fields.get("model"))
-    if model is None and found not in _TELLING_FIELDS and "/deployments/" not in path:
-        return None
-    return Asked(model=model, stream=is_true(fields.get("stream")))
+    if not isinstance(model, str):
+        if found not in _TELLING_FIELDS and "/deployments/" not in path:
+            return None
+        model = None
+    return Asked(model=model, stream=stream)
