@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import Queue
 from typing import Any
 
 from opentelemetry.trace import StatusCode
 from support.model_server import CHAT, STREAM, ModelServer, Reply
+from support.recordings import Recordings
 
 from agentprof import attributes
 from agentprof.testing import capture
@@ -181,3 +183,45 @@ def check(drive: Drive, server: ModelServer, scenario: Scenario) -> None:
     assert (span.status.status_code is StatusCode.ERROR) == scenario.fails
     assert (attributes.ERROR_TYPE in said) == scenario.fails
     assert "secret" not in span.to_json()
+
+
+def check_first_token(drive: Drive, recordings: Recordings) -> None:
+    """The first token of recorded streams is within 5 ms of the server's own stamps, by the best of three runs."""
+    with recordings.served(first_ms=30, delay_ms=3) as server, capture() as captured:
+        rows: Queue[dict[str, Any]] = Queue()
+        server.srv.emit = rows.put  # called once an answer is sent
+        for name, token in _streams(recordings):
+            errors_s = []
+            for _ in range(3):
+                captured.spans.clear()
+                drive(server.url(name, "/v1") + PATH, stream=True, timeout=20, take=None, cancel=None)
+                served = rows.get(timeout=10)
+                (span,) = captured.spans
+                assert span.start_time is not None
+                first_token: Any = (span.attributes or {})[attributes.FIRST_TOKEN]
+                at_s = span.start_time / 1e9 + first_token - served["t_request"]
+                errors_s.append(abs(at_s - served["t_events"][token]))
+            assert min(errors_s) < 0.005, (name, errors_s)
+
+
+def _streams(recordings: Recordings) -> list[tuple[str, int]]:
+    """Some recorded chat streams, each with the position of the event that has its first token."""
+    names = sorted(
+        name
+        for name, truth in recordings.truths.items()
+        if truth["api"] == "openai.chat"
+        and truth["provider"] == "openai"
+        and truth["streaming"]
+        and (truth["n_content_chunks"] or 0) > 3
+        and not truth["n_reasoning_chunks"]
+        and not truth["n_tool_chunks"]
+        and truth["n_events"] < 40
+    )
+    found = []
+    for name in names[:5]:
+        response = recordings.recorded(name)["response"]
+        pieces = recordings.replay.pieces(response["body"].encode(), response["headers"]["content-type"])
+        token = next(at for at, piece in enumerate(pieces) if re.search(rb'"content": ?"[^"]', piece))
+        found.append((name, token))
+    assert len(found) == 5
+    return found

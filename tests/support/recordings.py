@@ -27,6 +27,12 @@ class Recordings:
         lines = (self._folder / "truth.jsonl").read_text(encoding="utf8").splitlines()
         return {truth["name"]: truth for truth in map(json.loads, lines)}
 
+    def recorded(self, name: str) -> dict[str, Any]:
+        """One of them as it was recorded."""
+        text = (self._folder / "recordings" / f"{name}.json").read_text(encoding="utf8")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
     def served(self, **options: Any) -> Any:
         """A server of all of them, as a context manager; options are those of its class."""
         return self.replay.ReplayServer(str(self._folder), **options)
