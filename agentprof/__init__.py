@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from agentprof._counts import Stats
 from agentprof._instrument import instrument, uninstrument
 from agentprof._marks import human, step, task, tool
 from agentprof._task import Spent, Task, current_task
@@ -16,12 +17,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Spent",
+    "Stats",
     "Task",
     "__version__",
     "current_task",
     "flush",
     "human",
     "instrument",
+    "stats",
     "step",
     "task",
     "tool",
@@ -33,11 +36,18 @@ def flush(timeout_s: float = 10.0) -> bool:
     """Send the spans that wait in this process.
 
     Returns:
-        False if the time was not enough.
+        Whether all of them were delivered or put on disk in that time.
     """
     from agentprof import _export
 
     return _export.flush(timeout_s)
+
+
+def stats() -> Stats:
+    """What became of the spans of this process so far: waiting, sent, on disk, lost; and failures of ours."""
+    from agentprof import _export
+
+    return _export.stats()
 
 
 if "AGENTPROF_RUN" in os.environ:

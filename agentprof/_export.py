@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import atexit
 import logging
-import socket
+import time
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-from agentprof import _calls, _guard
-from agentprof._processors import EXIT_S, ExportProcessor, TaskProcessor
-from agentprof._settings import DEFAULT_ENDPOINT
+from agentprof import _calls, _guard, _otlp, _settings, _spool
+from agentprof._counts import Stats, counts
+from agentprof._courier import Courier
+from agentprof._destinations import Destination, ToCollector, ToExporter
+from agentprof._forking import at_end_of_worker, renew_in_child
+from agentprof._otlp import Endpoint
+from agentprof._prices import Prices
+from agentprof._processors import ExportProcessor, TaskProcessor
+from agentprof._worker import ExportWorker
 
 if TYPE_CHECKING:
     from agentprof._settings import Settings
@@ -54,18 +58,28 @@ def provider_for(settings: Settings) -> TracerProvider | None:
     # A run takes the place of the collector that would be looked for, not of one that was named.
     looks = lonely and (not to_run or (settings.endpoint_from_environment and not settings.provisional))
     if settings.exporter is not None or settings.endpoint is not None or looks:
-        _add_export(provider, _exporter(settings))
+        _add_export(provider, _destination(settings), settings)
     if settings.run is not None and settings.run.endpoint is not None:
-        from agentprof._run.delivery import ToRun
-
-        _add_export(provider, ToRun(settings.run.endpoint))
+        # Nothing of a run is kept on disk: its receiver ends with it.
+        run = Courier(Endpoint(settings.run.endpoint, use_proxy=False), None, quiet=True)
+        _add_export(provider, ToCollector(run), settings)
     return provider
 
 
-def _add_export(provider: TracerProvider, exporter: SpanExporter) -> None:
-    export = ExportProcessor(exporter)
+def _add_export(provider: TracerProvider, destination: Destination, settings: Settings) -> None:
+    """Through a processor of ours that has become idle, if there is one: none can be taken out again."""
+    for processor in _processors_of(provider):
+        if isinstance(processor, ExportProcessor) and processor.worker is None:
+            export = processor
+            break
+    else:
+        export = ExportProcessor()
+        provider.add_span_processor(export)
+    export.exit_timeout_s = settings.exit_timeout_s
+    export.worker = ExportWorker(
+        destination, Prices(settings.config), started=lambda: at_end_of_worker(_at_exit)
+    )
     _exports.append(export)
-    provider.add_span_processor(export)
 
 
 def _processors_of(provider: TracerProvider) -> Sequence[SpanProcessor]:
@@ -78,7 +92,7 @@ def _processors_of(provider: TracerProvider) -> Sequence[SpanProcessor]:
 def _is_idle(processor: SpanProcessor) -> bool:
     """Whether a processor sends nothing anywhere."""
     return isinstance(processor, TaskProcessor) or (
-        isinstance(processor, ExportProcessor) and processor.closed
+        isinstance(processor, ExportProcessor) and processor.worker is None
     )
 
 
@@ -89,62 +103,91 @@ def _resource(settings: Settings) -> Resource:
     return Resource.create(known)
 
 
-class _IfListening(SpanExporter):
-    """Sends to the collector of this machine, and gives up at once where there is none."""
-
-    def __init__(self, exporter: SpanExporter, host: str, port: int) -> None:
-        self._exporter = exporter
-        self._address = (host, port)
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        try:
-            socket.create_connection(self._address, timeout=0.5).close()
-        except OSError:
-            return SpanExportResult.FAILURE
-        return self._exporter.export(spans)
-
-    def shutdown(self) -> None:
-        self._exporter.shutdown()
-
-
-def _exporter(settings: Settings) -> SpanExporter:
+def _destination(settings: Settings) -> Destination:
     if settings.exporter is not None:
-        return settings.exporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        return ToExporter(settings.exporter)
+    if settings.endpoint is None and _otlp.wants_grpc():
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
 
-    # What it logs for every batch that nobody takes, we log once.
-    logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").setLevel(logging.CRITICAL)
-    if settings.endpoint is not None:
-        return OTLPSpanExporter(endpoint=settings.endpoint, timeout=EXIT_S * 5)
-    if settings.endpoint_from_environment:
-        return OTLPSpanExporter()
-    address = urlsplit(DEFAULT_ENDPOINT)
-    return _IfListening(
-        OTLPSpanExporter(endpoint=DEFAULT_ENDPOINT, timeout=EXIT_S * 5),
-        address.hostname or "",
-        address.port or 0,
-    )
+        _silence("opentelemetry.exporter.otlp.proto.grpc.exporter")
+        return ToExporter(Grpc())
+    if _otlp.needs_the_sdk():
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
+
+        _silence("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        return ToExporter(Http(endpoint=settings.endpoint))
+    endpoint = _otlp.endpoint(settings.endpoint, _settings.DEFAULT_ENDPOINT)
+    spool = None
+    if settings.spool is not None:
+        spool = _spool.Spool(settings.spool, _spool.destination(endpoint.url, endpoint.headers))
+    # Nobody asked for the collector of this machine: that it is not there is no news while nothing is lost.
+    quiet = settings.endpoint is None and not settings.endpoint_from_environment and spool is not None
+    return ToCollector(Courier(endpoint, spool, quiet=quiet))
+
+
+def _silence(logger: str) -> None:
+    """What an exporter logs for every batch that nobody takes, we log once."""
+    logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
 def flush(timeout_s: float = 10.0) -> bool:
-    """Send what is queued; False if the time was not enough."""
-    results = [export.force_flush(int(timeout_s * 1000)) for export in _exports]
-    return all(results)
+    """Deliver what is queued, or put it on disk; False if the time was not enough."""
+    deadline = time.monotonic() + timeout_s
+    done = [
+        export.worker.flush(max(deadline - time.monotonic(), 0.0)) for export in _exports if export.worker
+    ]
+    return all(done)
+
+
+def stats() -> Stats:
+    """What became of the spans of this process so far."""
+    return Stats(
+        waiting=sum(export.worker.waiting for export in _exports if export.worker),
+        sent=counts.sent,
+        spooled=counts.spooled,
+        dropped=counts.dropped,
+        refused=counts.refused,
+        delivered=counts.delivered,
+        discarded=counts.discarded,
+        failures=_guard.counts(),
+    )
 
 
 def lost() -> int:
-    """Spans of this process that no receiver took."""
-    return sum(export.dropped + export.refused for export in _exports)
+    """Spans of this process that neither a receiver nor the disk took."""
+    return counts.dropped + counts.refused
 
 
 def close() -> None:
-    """Send what is queued, at most for two seconds, and stop our export."""
+    """Deliver what is queued as far as the time at an exit allows, and stop our export."""
+    _close(shut_down=False)
+
+
+def _close(*, shut_down: bool) -> None:
+    if not _exports:
+        return
+    deadline = time.monotonic() + max(export.exit_timeout_s for export in _exports)
     while _exports:
-        _exports.pop().close()
+        export = _exports.pop()
+        worker = export.worker
+        export.close(max(deadline - time.monotonic(), 0.0))
+        if shut_down and worker is not None:
+            try:
+                worker.destination.shutdown()
+            except Exception:
+                _guard.failed("closing the exporter")
 
 
 @atexit.register
 def _at_exit() -> None:
     _calls.end_streams()
+    _close(shut_down=True)
+
+
+def _begin_in_child() -> None:
     for export in _exports:
-        export.shutdown()
+        if export.worker is not None:
+            export.worker.begin()
+
+
+renew_in_child(_begin_in_child)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 
+from agentprof._forking import renew_in_child
+
 logger = logging.getLogger("agentprof")
 
-_lock = threading.Lock()
+# Reentrant: garbage collection may end a stream, and so need this, anywhere.
+_lock = threading.RLock()
 _counts: dict[str, int] = {}
 
 
@@ -39,3 +42,12 @@ def counts() -> dict[str, int]:
     """How often each kind of failure happened in this process."""
     with _lock:
         return dict(_counts)
+
+
+def _begin_in_child() -> None:
+    """Another thread may have held the lock when the process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+renew_in_child(_begin_in_child)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentprof import _context, _guard, _runtime, _settings
 from agentprof._clock import anchor_ns
+from agentprof._forking import renew_in_child
 from agentprof._patching import Patch
 
 if TYPE_CHECKING:
@@ -21,6 +22,15 @@ _applied: list[Patch] = []
 _hooked: set[str] = set()
 
 
+def _begin_in_child() -> None:
+    """Another thread may have held the lock when the process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+renew_in_child(_begin_in_child)
+
+
 def instrument(
     *,
     service_name: str | None = None,
@@ -30,6 +40,7 @@ def instrument(
     capture_content: bool = False,
     propagate_to: Iterable[str] | None = None,
     config: str | None = None,
+    exit_timeout_s: float | None = None,
 ) -> None:
     """Record model calls, tools and tasks of this process from now on. A second call changes nothing.
 
@@ -44,6 +55,8 @@ def instrument(
         propagate_to: Hosts whose requests carry `traceparent` (`*.example.com` for all below);
             default: loopback and private addresses; `()`: none.
         config: Path of an `agentprof.yaml`.
+        exit_timeout_s: How long the end of the program may wait for the last spans to be sent; what is not
+            sent by then is kept on disk. Default: `AGENTPROF_EXIT_TIMEOUT_S`, else 2.
     """
     with _lock:
         present = _runtime.active()
@@ -58,6 +71,7 @@ def instrument(
                 capture_content=capture_content,
                 propagate_to=propagate_to,
                 config=config,
+                exit_timeout_s=exit_timeout_s,
                 run=present.settings.run if present is not None else None,
             )
             switch_on(settings)
@@ -103,6 +117,10 @@ def _runtime_for(settings: _settings.Settings) -> _runtime.Runtime:
     from agentprof import __version__, _export
 
     provider = _export.provider_for(settings) or trace.get_tracer_provider()
+    if settings.run is not None:
+        from agentprof._run import child
+
+        child.join(provider, settings.run)
     tracer = provider.get_tracer(_runtime.SCOPE, __version__)
     return _runtime.Runtime(settings=settings, tracer=tracer, anchor_ns=anchor_ns())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentprof import _guard
 from agentprof._clock import stamp_ns
+from agentprof._forking import renew_in_child
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -39,7 +40,8 @@ class Recorded:
         ]
 
 
-_lock = threading.Lock()
+# Reentrant: garbage collection may end a stream, and so need this, anywhere.
+_lock = threading.RLock()
 _recorded: OrderedDict[str, Recorded] = OrderedDict()
 _total = 0
 
@@ -71,3 +73,12 @@ def keep(recorded: Recorded, span: ReadableSpan) -> None:
         _total += 1
         while _total > SPANS and len(_recorded) > 1:
             _total -= len(_recorded.popitem(last=False)[1].spans)
+
+
+def _begin_in_child() -> None:
+    """Another thread may have held the lock when the process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+renew_in_child(_begin_in_child)

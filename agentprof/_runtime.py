@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentprof._clock import anchor_ns
+from agentprof._forking import renew_in_child
+
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
@@ -37,3 +40,12 @@ def activate(runtime: Runtime | None) -> Runtime | None:
     global _active
     before, _active = _active, runtime
     return before
+
+
+def _begin_in_child() -> None:
+    """A forked process notes the time anew: the wall clock may have been set since its parent did."""
+    if _active is not None:
+        _active.anchor_ns = anchor_ns()
+
+
+renew_in_child(_begin_in_child)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from agentprof import _guard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:4318/v1/traces"
 """Where a collector on this machine listens."""
+
+EXIT_TIMEOUT_S = 2.0
 
 _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -35,6 +41,10 @@ class Settings:
     config: str | None = None
     """Path of an agentprof.yaml."""
     endpoint_from_environment: bool = False
+    exit_timeout_s: float = EXIT_TIMEOUT_S
+    """How long the end of the program may wait for the last spans."""
+    spool: Path | None = None
+    """Folder of spans that no collector takes; None: they are not kept on disk."""
     run: RunSettings | None = None
     """The run this process is part of; its spans go there too."""
     provisional: bool = False
@@ -63,6 +73,7 @@ def read(
     capture_content: bool,
     propagate_to: Iterable[str] | None,
     config: str | None,
+    exit_timeout_s: float | None = None,
     run: RunSettings | None = None,
     provisional: bool = False,
 ) -> Settings:
@@ -78,9 +89,43 @@ def read(
         propagate_to=None if propagate_to is None else tuple(host.lower() for host in propagate_to),
         config=config,
         endpoint_from_environment=any(os.environ.get(name) for name in _OTLP_VARIABLES),
+        exit_timeout_s=_exit_timeout_s() if exit_timeout_s is None else max(float(exit_timeout_s), 0.0),
+        spool=_spool_folder(),
         run=run,
         provisional=provisional,
     )
+
+
+def _exit_timeout_s() -> float:
+    said = os.environ.get("AGENTPROF_EXIT_TIMEOUT_S")
+    if not said:
+        return EXIT_TIMEOUT_S
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = math.nan
+    if 0 <= seconds < math.inf:
+        return seconds
+    _guard.noted(
+        "exit timeout",
+        f"agentprof: AGENTPROF_EXIT_TIMEOUT_S is no number of seconds; using {EXIT_TIMEOUT_S:g}",
+    )
+    return EXIT_TIMEOUT_S
+
+
+def _spool_folder() -> Path | None:
+    """The folder `AGENTPROF_SPOOL` names, none if it is empty, else one in the user's state folder."""
+    named = os.environ.get("AGENTPROF_SPOOL")
+    if named == "":
+        return None
+    try:
+        if named is not None:
+            return Path(named).expanduser().absolute()
+        state = os.environ.get("XDG_STATE_HOME")
+        base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
+        return base / "agentprof" / "spool"
+    except (RuntimeError, OSError):  # no home, or no working directory any more
+        return None
 
 
 def _traces_url(endpoint: str) -> str:

@@ -14,6 +14,12 @@ settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_spool_at_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What no collector takes in a test, also in a process it starts, is not left in the user's home."""
+    os.environ["AGENTPROF_SPOOL"] = str(tmp_path_factory.mktemp("spool"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real inputs beside the repository; tests that need it are skipped without it."""

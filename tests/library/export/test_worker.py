@@ -1,0 +1,181 @@
+"""The worker: it never holds the program up, drops nothing unless its queue is full, and counts what it drops."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from agentprof import _guard, _worker
+from agentprof._counts import counts
+from agentprof._destinations import ToExporter
+from agentprof._processors import ExportProcessor
+from agentprof._worker import ExportWorker
+
+
+class Gate(SpanExporter):
+    """Takes spans once it is opened."""
+
+    def __init__(self, result: SpanExportResult = SpanExportResult.SUCCESS) -> None:
+        self.open = threading.Event()
+        self.entered = threading.Event()
+        self.names: list[str] = []
+        self.result = result
+        self.shut_down = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.entered.set()
+        self.open.wait(30)
+        self.names += [span.name for span in spans]
+        return self.result
+
+    def shutdown(self) -> None:
+        self.shut_down = True
+
+
+@pytest.fixture(autouse=True)
+def _from_zero(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Counting starts with the test."""
+    monkeypatch.setattr(_guard, "_counts", {})
+    counts.reset()
+    yield
+    counts.reset()
+
+
+def make(exporter: SpanExporter) -> tuple[ExportWorker, TracerProvider]:
+    processor = ExportProcessor()
+    processor.worker = ExportWorker(ToExporter(exporter))
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    return processor.worker, provider
+
+
+def spans(provider: TracerProvider, names: Sequence[str]) -> None:
+    for name in names:
+        provider.get_tracer("t").start_span(name).end()
+
+
+def test_nothing_is_lost_behind_a_slow_exporter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 quick spans all arrive, in order, though the exporter was stuck at first."""
+    monkeypatch.setattr(_worker, "QUEUE", 30_000)
+    gate = Gate()
+    worker, provider = make(gate)
+    names = [str(number) for number in range(20_000)]
+    spans(provider, names)
+    assert not worker.flush(0.05)
+    gate.open.set()
+    assert worker.flush(30)
+    assert gate.names == names
+    assert (counts.sent, counts.dropped, counts.refused, worker.waiting) == (20_000, 0, 0, 0)
+    worker.close(1)
+
+
+def test_a_full_queue_drops_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its bound the newest spans are dropped and counted; the program is never held up."""
+    monkeypatch.setattr(_worker, "QUEUE", 10)
+    gate = Gate()
+    worker, provider = make(gate)
+    spans(provider, ["first"])
+    worker.flush(0)
+    assert gate.entered.wait(10)
+    spans(provider, [str(number) for number in range(25)])
+    assert counts.dropped == 15
+    assert worker.waiting == 11
+    assert _guard.counts() == {"full queue": 15}
+    gate.open.set()
+    assert worker.flush(10)
+    assert gate.names == ["first", *map(str, range(10))]
+    worker.close(1)
+
+
+def test_refused_and_failing_exports_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal and an exception cost the batch and nothing else."""
+    gate = Gate(SpanExportResult.FAILURE)
+    gate.open.set()
+    worker, provider = make(gate)
+    spans(provider, ["a"])
+    assert worker.flush(10)
+    assert counts.refused == 1
+
+    def broken(spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise OSError
+
+    monkeypatch.setattr(gate, "export", broken)
+    spans(provider, ["b", "c"])
+    assert worker.flush(10)
+    assert counts.refused == 3
+    assert _guard.counts() == {"refused spans": 1, "sending spans": 1}
+    worker.close(1)
+    spans(provider, ["late"])
+    assert (counts.dropped, worker.waiting) == (0, 0)
+
+
+def test_an_exporter_that_hangs_does_not_hold_up_the_end() -> None:
+    """What waits behind it when the time is over is lost, and counted."""
+    gate = Gate()
+    worker, provider = make(gate)
+    spans(provider, ["a"])
+    worker.flush(0)
+    assert gate.entered.wait(10)
+    spans(provider, ["b", "c"])
+    worker.close(0.05)
+    assert counts.dropped == 2
+    gate.open.set()
+
+
+def test_a_span_wakes_a_worker_that_sleeps() -> None:
+    """Also after it had nothing to do: nobody has to flush."""
+    gate = Gate()
+    gate.open.set()
+    worker, provider = make(gate)
+    for name in ("a", "b", "c"):
+        gate.entered.clear()
+        spans(provider, [name])
+        assert gate.entered.wait(10)
+        assert worker.flush(10)
+    assert gate.names == ["a", "b", "c"]
+    worker.close(1)
+
+
+def test_a_span_that_ends_while_the_worker_is_asked() -> None:
+    """Garbage collection may end a stream anywhere, also where the thread holds the lock of the worker."""
+    gate = Gate()
+    gate.open.set()
+    worker, provider = make(gate)
+    spans(provider, ["a"])
+    assert worker.flush(10)
+    with worker._wake:
+        worker._asleep = True
+        spans(provider, [str(number) for number in range(_worker.BATCH)])
+    assert worker.flush(10)
+    assert len(gate.names) == 1 + _worker.BATCH
+    worker.close(1)
+
+
+def test_without_a_thread_spans_are_sent_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is ending can start no thread any more."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    gate = Gate()
+    gate.open.set()
+    worker, provider = make(gate)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        spans(provider, ["a", "b"])
+        assert _guard.counts() == {"queueing a span": 2}
+        worker.close(10)
+    assert gate.names == ["a", "b"]
+
+
+def test_the_provider_shuts_the_exporter_down() -> None:
+    """Once, with what waited delivered before."""
+    gate = Gate()
+    gate.open.set()
+    _, provider = make(gate)
+    spans(provider, ["a"])
+    provider.shutdown()
+    assert gate.names == ["a"]
+    assert gate.shut_down
