@@ -57,7 +57,7 @@ class _Observer:
                 if self._decoder is not None:
                     self._decoder.needed = not decoded
                 self._arrivals.chunk(data)
-            if response.closed and not len(getattr(response, "_decoded_buffer", ())):
+            if response.closed and not _holds_more(response):
                 self.over()
         except Exception:
             _guard.failed("reading a chunk")
@@ -82,6 +82,14 @@ class _Observer:
             _guard.failed("ending a dropped stream")
 
 
+def _holds_more(response: Any) -> bool:
+    """Whether a response whose bytes have all come has not given out all that is in them."""
+    decoder = getattr(response, "_decoder", None)
+    return bool(
+        getattr(decoder, "has_unconsumed_tail", False) or len(getattr(response, "_decoded_buffer", ()))
+    )
+
+
 class _Optional:
     """A decompressor that lets bytes through that are decompressed already."""
 
@@ -90,7 +98,7 @@ class _Optional:
         self.needed = True
 
     def decode(self, raw: bytes) -> list[bytes]:
-        return [self._decoder.decode(raw) if self.needed else raw]
+        return [self._decoder.decompress(raw) if self.needed else raw]
 
 
 def observe(response: Any, call: Call) -> None:
