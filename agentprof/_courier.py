@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+BUSY_S = 0.2
+"""A receiver that has not answered after this is slow: what comes next goes to disk."""
 LOOK_EVERY_S = 30.0
 """How often to look for files that other processes have left."""
 
@@ -88,10 +90,11 @@ class Courier:
     def offer(self, request: Request) -> None:
         """Take over a request. Waits only where neither receiver nor disk takes anything, or until `close()`."""
         with self._wake:
-            if self._thread is not None and not self._closed and self._is_free() and self._answers:
+            if self._is_free_soon():
                 self._give(request)
                 return
         if self._keep(request):
+            counts.add(spooled=request.spans)
             return
         with self._wake:
             while self._thread is not None and not self._closed:
@@ -116,21 +119,29 @@ class Courier:
                 # What is slower than the patience of who waits, or not asked before it ends, is not waited for.
                 if now >= until or self._took_s >= timeout_s:
                     break
-                if not self._answers and self._next_try > deadline:
+                if not (self._sending or self._answers) and self._next_try > deadline:
                     break
                 self._wake.wait(until - now)
             return self._request is None
 
     def close(self, timeout_s: float) -> None:
         """Settle, then put on disk what is still in memory and end the thread."""
+        deadline = time.monotonic() + timeout_s
         self.settle(timeout_s)
         with self._wake:
             if self._closed:
                 return
+            # A file on its way just now would come twice if it were cut off.
+            self._wake.wait_for(
+                lambda: not self._sending or self._request is not None,
+                max(min(deadline - time.monotonic(), BUSY_S), 0.0),
+            )
             self._closed = True
             left, self._request = self._request, None
             self._wake.notify_all()
-        if left is not None and not self._keep(left):
+        if left is not None and self._keep(left):
+            counts.add(spooled=left.spans)
+        elif left is not None:
             counts.add(dropped=left.spans)
             _guard.noted("lost at exit", "agentprof: the last spans could neither be sent nor kept on disk")
         if self._sender is not None:
@@ -141,6 +152,18 @@ class Courier:
     # --- with the lock held ----------------------------------------------------------------------
     def _is_free(self) -> bool:
         return self._request is None and not self._sending
+
+    def _is_free_soon(self) -> bool:
+        """Whether the thread takes a request; a receiver that is merely busy is given a moment."""
+        until = (self._began if self._sending else time.monotonic()) + BUSY_S
+        while self._thread is not None and not self._closed and self._answers:
+            if self._is_free():
+                return True
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                break
+            self._wake.wait(left_s)
+        return False
 
     def _give(self, request: Request) -> None:
         self._request = request
@@ -189,40 +212,35 @@ class Courier:
                 _guard.failed("sending spans")
                 self._failed(Answer("later"))
             with wake:
+                self._sending = False
                 wake.notify_all()
         sender.close()
 
     def _send(self, data: bytes, sender: Sender) -> Answer:
         with self._wake:
             self._sending, self._began = True, time.monotonic()
-        try:
-            return sender.send(data)
-        finally:
-            with self._wake:
-                self._sending, self._took_s = False, time.monotonic() - self._began
+        answer = sender.send(data)
+        self._took_s = time.monotonic() - self._began
+        return answer
 
     def _send_new(self, request: Request, sender: Sender) -> None:
         answer = self._send(request.data, sender)
-        with self._wake:
-            # At the end of the program somebody else may have put it on disk meanwhile.
-            if self._request is not request:
-                return
-            if answer.kind != "later":
-                self._request = None
-        if answer.kind == "taken":
-            self._taken()
-            counts.add(sent=request.spans - answer.rejected_spans, refused=answer.rejected_spans)
-        elif answer.kind == "refused":
-            self._refused(answer)
-            counts.add(refused=request.spans)
-        else:
+        if answer.kind == "later":
             self._failed(answer)
-            kept = self._spool is not None and self._keep(request)
-            with self._wake:
-                if kept and self._request is request:
-                    self._request = None
-        if answer.rejected_spans:
-            _guard.noted("refused spans", "agentprof: the collector has not kept all spans")
+        with self._wake:
+            if self._request is not request:
+                return  # at the end of the program somebody else has put it on disk meanwhile
+            if answer.kind == "taken":
+                counts.add(sent=request.spans - answer.rejected_spans, refused=answer.rejected_spans)
+            elif answer.kind == "refused":
+                counts.add(refused=request.spans)
+            elif self._keep(request):
+                counts.add(spooled=request.spans)
+            else:
+                return
+            self._request = None
+        if answer.kind != "later":
+            self._answered(answer)
 
     def _send_file(self, sender: Sender) -> None:
         claim = self._spool.claim_oldest() if self._spool is not None else None
@@ -242,20 +260,19 @@ class Courier:
             return
         self._spool.remove(claim)
         if answer.kind == "taken":
-            self._taken()
             counts.add(delivered=claim.spans - answer.rejected_spans, discarded=answer.rejected_spans)
         else:
-            self._refused(answer)
             counts.add(discarded=claim.spans)
+        self._answered(answer)
 
-    def _taken(self) -> None:
+    def _answered(self, answer: Answer) -> None:
         if not self._answers:
             self._look_at = 0.0
         self._answers, self._pause_s, self._next_try = True, 0.0, 0.0
-
-    def _refused(self, answer: Answer) -> None:
-        self._taken()
-        _guard.noted("refused spans", f"agentprof: the collector does not take spans ({answer.reason})")
+        if answer.kind == "refused":
+            _guard.noted("refused spans", f"agentprof: the collector does not take spans ({answer.reason})")
+        elif answer.rejected_spans:
+            _guard.noted("refused spans", "agentprof: the collector has not kept all spans")
 
     def _failed(self, answer: Answer) -> None:
         self._answers = False
@@ -273,6 +290,5 @@ class Courier:
     def _keep(self, request: Request) -> bool:
         if self._spool is None or not self._spool.put(request.data, request.spans):
             return False
-        counts.add(spooled=request.spans)
         self._look_at = 0.0
         return True

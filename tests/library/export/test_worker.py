@@ -1,7 +1,7 @@
 """The worker: it never holds the program up, drops nothing unless its queue is full, and counts what it drops."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -32,15 +32,6 @@ class Gate(SpanExporter):
 
     def shutdown(self) -> None:
         self.shut_down = True
-
-
-@pytest.fixture(autouse=True)
-def _from_zero(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Counting starts with the test."""
-    monkeypatch.setattr(_guard, "_counts", {})
-    counts.reset()
-    yield
-    counts.reset()
 
 
 def make(exporter: SpanExporter) -> tuple[ExportWorker, TracerProvider]:
