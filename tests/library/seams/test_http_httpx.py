@@ -397,3 +397,22 @@ def test_original_functions_are_back_and_keep_their_kind(library: Any) -> None:
         assert all(
             vars(getattr(library, owner))[name] is original for (owner, name), original in before.items()
         )
+
+
+def test_a_function_patched_on_top_stays(server: ModelServer, library: Any) -> None:
+    """What somebody else put over our patch is left there and passes through without spans."""
+    server.replies = [Reply.json(CHAT)]
+    original = library.Client.send
+    with capture() as captured:
+        ours = library.Client.send
+
+        def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return ours(self, *args, **kwargs)
+
+        library.Client.send = theirs
+    try:
+        assert library.Client.send is theirs
+        assert library.post(server.url + PATH, json=BODY).json() == CHAT
+        assert captured.spans == []
+    finally:
+        library.Client.send = original
