@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -57,6 +57,8 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     wait_s: float = 0.0
     """Before the headers."""
+    before: Callable[[], object] | None = None
+    """Called before the headers, in the thread of the server: may wait for what a test does meanwhile."""
     framing: str = "length"
     """`length`, `chunked`, `close` (the body ends with the connection) or `cut` (chunked, and broken off)."""
 
@@ -79,6 +81,8 @@ class Sent:
     path: str
     headers: dict[str, str]
     body: bytes
+    head: list[tuple[str, str]] = field(default_factory=list)
+    """Headers as they were written, in order."""
 
     @property
     def json(self) -> Any:
@@ -113,7 +117,7 @@ class ModelServer:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                owner.sent.append(Sent(self.path, headers, body))
+                owner.sent.append(Sent(self.path, headers, body, self.headers.items()))
                 reply = owner.replies.pop(0) if len(owner.replies) > 1 else owner.replies[0]
                 try:
                     owner._answer(self, reply)
@@ -127,6 +131,8 @@ class ModelServer:
 
     def _answer(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         time.sleep(reply.wait_s)
+        if reply.before is not None:
+            reply.before()
         handler.send_response(reply.status)
         for name, value in reply.headers.items():
             handler.send_header(name, value)
