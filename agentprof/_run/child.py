@@ -52,7 +52,6 @@ def _begin(settings: RunSettings) -> None:
 
     from agentprof import _export, _instrument, _settings
     from agentprof._run.marks import hook
-    from agentprof._run.stack import RunProcessor
 
     task = RunTask(settings.name, settings.task_id, settings.labels, None)
     carrier = {"traceparent": settings.traceparent}
@@ -61,7 +60,6 @@ def _begin(settings: RunSettings) -> None:
     provider = TracerProvider(
         sampler=ALWAYS_ON, resource=Resource.create(dict(settings.resource)), shutdown_on_exit=False
     )
-    provider.add_span_processor(RunProcessor(task.id))
     _instrument.switch_on(
         _settings.read(
             service_name=None,
@@ -82,6 +80,16 @@ def _begin(settings: RunSettings) -> None:
     atexit.register(leave)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: setattr(task, "ended_spans", 0))
+
+
+def join(provider: object, settings: RunSettings) -> None:
+    """Let the spans of a provider say what the run wants to know."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from agentprof._run.stack import RunProcessor
+
+    if isinstance(provider, TracerProvider):
+        provider.add_span_processor(RunProcessor(settings.task_id))
 
 
 def _leave(settings: RunSettings, task: RunTask, lost: Callable[[], int]) -> Callable[[], None]:

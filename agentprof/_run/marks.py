@@ -26,7 +26,9 @@ def hook(mark: MarkedFunction, notes: str) -> None:
         error: str | None = None
         try:
             _mark(module, mark)
-        except (AttributeError, TypeError) as wrong:
+        except AttributeError as missing:
+            error = f"there is no {missing.args[0] if missing.name is None else missing.name} in it"
+        except TypeError as wrong:
             error = str(wrong)
         except Exception:
             _guard.failed("marking a function")

@@ -14,6 +14,9 @@ from agentprof.seams import SEAMS
 VARIABLE: Final = "AGENTPROF_RUN"
 """JSON of `RunSettings`; read by `_autostart/sitecustomize.py` too, which knows it by this name."""
 
+MARKS_SCRIPTS: Final = (3, 12)
+"""The Python that can mark functions of the script itself."""
+
 MarkKind = Literal["task", "tool", "step"]
 
 

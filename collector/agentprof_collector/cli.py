@@ -15,6 +15,7 @@ from agentprof_collector.commands.demo import demo
 from agentprof_collector.commands.ingest import ingest
 from agentprof_collector.commands.outcome import outcome
 from agentprof_collector.commands.report import report
+from agentprof_collector.commands.run import run
 from agentprof_collector.errors import AgentprofError
 
 _FAILED = 1
@@ -28,13 +29,14 @@ def commands() -> None:
 
     \b
     agentprof demo                     see it work, with no key and no network
+    agentprof run -- python agent.py   run a program and see what its tasks cost
     agentprof ingest traces.jsonl      store spans of any OpenTelemetry source
     agentprof report                   the tasks they add up to
     agentprof report TASK              one of them: time, cost, retries, and where they went
     """
 
 
-for command in (demo, ingest, report, outcome):
+for command in (demo, run, ingest, report, outcome):
     commands.add_command(command)
 
 
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -71,4 +73,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
             err=True,
         )
         return _FAILED
-    return 0
+    return code if isinstance(code, int) else 0

@@ -100,6 +100,15 @@ def recompute(store: Store, trace_ids: Iterable[str]) -> list[str]:
     return added_up
 
 
+def copy_traces(source: Store, target: Store, trace_ids: Iterable[str]) -> None:
+    """Bring the spans of the traces into another store, and its summaries up to date."""
+    ordered = sorted(trace_ids)
+    for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
+        spans = source.spans_of(ordered[at : at + _TRACES_PER_RECOMPUTE])
+        target.add_spans(spans, _pairs(spans))
+    recompute(target, ordered)
+
+
 def record_outcome(store: Store, fact: OutcomeFact) -> None:
     """Store an outcome and bring the task's summary up to date."""
     store.add_outcome(fact)

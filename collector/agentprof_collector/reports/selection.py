@@ -18,6 +18,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     task_id: str | None = None
     """One task only."""
+    ids: tuple[str, ...] = ()
+    """Only these tasks; none given: all."""
     name: str | None = None
     outcome: str | None = None
     """`success`, `failure` or `unknown`."""
@@ -48,6 +50,9 @@ def selected(store: Store, selection: Selection) -> list[TaskSummary]:
         if summary is None:
             raise TaskNotFound(selection.task_id)
         return [summary]
+    if selection.ids:
+        found = [summary for task_id in selection.ids if (summary := store.task(task_id)) is not None]
+        return sorted(found, key=lambda summary: (-summary.start_ns, summary.task_id))
     summaries = store.tasks(name=selection.name, outcome=selection.outcome)
     wanted = selection.labels.items()
     return [summary for summary in summaries if wanted <= summary.labels.items()]

@@ -1,0 +1,160 @@
+"""Which tasks a run shows, and what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.model_server import CHAT, ModelServer
+from support.runs import ran
+
+
+def test_tasks_of_the_program_are_tasks(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Declared ones stand alone, with the labels of the run; the run is none if nothing else is in it."""
+    file = script(
+        """
+        import sys
+        from openai import OpenAI
+        import agentprof
+        agentprof.instrument(service_name="mine")
+        client = OpenAI(base_url=sys.argv[1], api_key="key")
+        for number in range(2):
+            with agentprof.task("answer", id=f"task-{number}", labels={"number": str(number)}) as task:
+                client.responses  # lazily made
+                client.chat.completions.create(model="gpt-4o-mini", messages=[])
+                task.outcome("failure" if number else "success")
+        """
+    )
+    _, tasks = ran(["--label", "variant=b"], [sys.executable, file, server.url], environment)
+    assert [task["task_id"] for task in tasks] == ["task-0", "task-1"]
+    assert [task["outcome"] for task in tasks] == ["success", "failure"]
+    assert [task["labels"] for task in tasks] == [{"number": str(n), "variant": "b"} for n in range(2)]
+    assert [(task["calls"], task["parent_task_id"], task["task_source"]) for task in tasks] == [
+        (1, None, "declared")
+    ] * 2
+    assert all(task["services"] == ["mine"] and task["complete"] for task in tasks)
+    assert tasks[0]["run"]["sdks"].startswith("openai 3.")
+
+
+def test_what_the_program_says_of_the_run_holds(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Outcome, score and labels, though the exit code says otherwise."""
+    file = script(
+        """
+        import agentprof
+        run = agentprof.current_task()
+        run.outcome("failure", 0.25)
+        run.label("kind", "test")
+        with agentprof.tool("look"):
+            pass
+        """
+    )
+    run, (task,) = ran([], [sys.executable, file], environment)
+    assert run.returncode == 0
+    assert (task["outcome"], task["score"], task["labels"]) == ("failure", 0.25, {"kind": "test"})
+    assert task["tools"]["look"]["runs"] == 1
+    assert task["complete"]
+
+
+def test_processes_of_the_program_belong_to_the_run(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """However they are started: by multiprocessing, or as a Python of their own."""
+    file = script(
+        """
+        import multiprocessing, subprocess, sys
+        def ask(url):
+            from openai import OpenAI
+            import os
+            client = OpenAI(base_url=url, api_key="key")
+            client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        if __name__ == "__main__":
+            spawned = multiprocessing.get_context("spawn").Process(target=ask, args=(sys.argv[1],))
+            spawned.start()
+            spawned.join()
+            subprocess.run([sys.executable, "-c", f"import agent; agent.ask({sys.argv[1]!r})"], check=True)
+            ask(sys.argv[1])
+        """
+    )
+    run, (task,) = ran([], [sys.executable, file, server.url], environment, cwd=file.parent)
+    assert run.returncode == 0, run.stderr
+    assert (task["calls"], task["complete"], len(task["trace_ids"])) == (3, True, 1)
+
+
+def test_functions_are_marked_from_outside(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Functions and methods of modules, of every kind; what is not found is said."""
+    script(
+        """
+        import agentprof
+        class Tools:
+            @staticmethod
+            def search(text): return text
+            @classmethod
+            def make(cls): return cls()
+        async def answer(client):
+            Tools.search("x")
+            Tools.make()
+            return plan(client)
+        def plan(client):
+            return client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        """,
+        "parts.py",
+    )
+    file = script(
+        """
+        import asyncio, sys
+        from openai import OpenAI
+        from parts import answer
+        client = OpenAI(base_url=sys.argv[1], api_key="key")
+        for _ in range(2):
+            print(asyncio.run(answer(client)).usage.prompt_tokens)
+        """
+    )
+    marks = ["--task", "parts:answer", "--tool", "parts:Tools.search", "--tool", "parts:Tools.make"]
+    marks += ["--step", "parts:plan", "--task", "parts:missing", "--task", "nowhere:function"]
+    run, tasks = ran(marks, [sys.executable, file, server.url], environment, cwd=file.parent)
+    assert run.stdout == b"100\n100\n"
+    assert [(task["name"], task["calls"]) for task in tasks] == [("answer", 1)] * 2
+    assert {name: row["runs"] for name, row in tasks[0]["tools"].items()} == {"make": 1, "search": 1}
+    assert ["answer", "plan", CHAT["model"]] in [node["path"] for node in tasks[0]["nodes"]]
+    said = run.stderr.decode()
+    assert "--task parts:missing: there is no missing in it" in said
+    assert "--task nowhere:function: the program never imported nowhere" in said
+
+
+def test_the_run_is_a_task_though_the_program_was_killed(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """With the exit code as outcome, and the commit it came from."""
+    file = script(
+        """
+        import os, signal, sys
+        from openai import OpenAI
+        OpenAI(base_url=sys.argv[1], api_key="key").chat.completions.create(model="gpt-4o-mini", messages=[])
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(file.parent)]
+    for arguments in (["init", "-q"], ["add", "agent.py"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    run, (task,) = ran([], [sys.executable, file, server.url], environment)
+    assert run.returncode == 137
+    assert (task["name"], task["outcome"], task["task_source"]) == ("agent.py", "failure", "run")
+    assert (task["run"]["git_sha"], task["run"]["dirty"]) == (head.strip(), "false")
+
+
+def test_a_launcher_lends_its_name_to_the_program(
+    script: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The run of `sh -c 'python agent.py'` is called after agent.py."""
+    file = script("pass")
+    _, (task,) = ran([], ["sh", "-c", f"{sys.executable} {file}; exit 5"], environment)
+    assert (task["name"], task["outcome"]) == ("agent.py", "failure")
