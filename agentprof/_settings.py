@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import os
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentprof import _guard
+from agentprof._hosts import is_private
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -56,7 +56,7 @@ class Settings:
         known = self._hosts.get(host)
         if known is None:
             if self.propagate_to is None:
-                known = _is_private(host)
+                known = is_private(host)
             else:
                 known = any(_matches(host, pattern) for pattern in self.propagate_to)
             if len(self._hosts) < 1000:
@@ -141,12 +141,3 @@ def _matches(host: str, pattern: str) -> bool:
         return host.endswith(pattern[1:])
     return host == pattern
 
-
-def _is_private(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_private

@@ -10,9 +10,11 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
+from agentprof._hosts import is_private
 from agentprof.config import Config
 from agentprof.model import Call, Cost, Span, Usage
 from agentprof.pricing.failures import cost_without_usage
+from agentprof.pricing.names import is_hosted_only
 from agentprof.pricing.own import OwnPrices
 from agentprof.pricing.rates import Price, cost_of, tool_kind
 from agentprof.pricing.table import PriceTable, load_table
@@ -75,6 +77,8 @@ class Pricer:
         table = self._table()
         if table is None or call.model is None:
             return None
+        if call.provider is None and _is_own_machine(call.server) and not is_hosted_only(call.model):
+            return None
         return table.price(call.provider, call.model, call.service_tier, span.start_ns)
 
     def _tool_rates(self, span: Span, call: Call, usage: Usage, price: Price) -> dict[str, Decimal]:
@@ -94,3 +98,8 @@ class Pricer:
             self._loaded = load_table(self._loaded)
             self._installed = self._loaded is not None
         return self._loaded
+
+
+def _is_own_machine(server: str | None) -> bool:
+    host, _, port = (server or "").rpartition(":")
+    return is_private(host if host and port.isdigit() else server or "")

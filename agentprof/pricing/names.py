@@ -107,7 +107,19 @@ _ROUTES = frozenset(
     )
 )
 
+# Models that only their vendor and its licensed clouds run. Every other name may be an open model, or one of
+# that name, on a machine of one's own, where no list price is paid.
+_HOSTED_ONLY = re.compile(
+    r"(?:openai/|anthropic/|google/|x-ai/)?"
+    r"(?:gpt-(?!oss)|chatgpt-|o[134](?:-|$)|claude-|gemini-|grok-\d)"
+)
+
 _DATE = re.compile(r"[-@:]20\d{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])$")
+
+
+def is_hosted_only(model: str) -> bool:
+    """Whether a model of this name can only be a hosted one, wherever the request went (a gateway, say)."""
+    return _HOSTED_ONLY.match(model.strip().lower()) is not None
 
 
 def provider_spellings(provider: str | None) -> tuple[str, ...]:

@@ -43,8 +43,7 @@ def rooted(tree: Tree, task_id: str) -> None:
     """
     starts = [node for node in tree.nodes if _starts(node, task_id)]
     starts = starts or [node for node in tree.nodes if _names(node, task_id)]
-    known = set(map(id, starts))
-    tops = [node for node in starts if not any(id(above) in known for above in node.ancestors())]
+    tops = _without_another_above(tree, starts)
     only = tops if len(tops) == 1 else tree.root.children
     if len(only) == 1 and (tops == only or only[0].kind not in _NOT_THE_TASK):
         chosen = only[0]
@@ -60,6 +59,16 @@ def rooted(tree: Tree, task_id: str) -> None:
         first = min(tree.root.children, key=lambda node: node.order, default=None)
         tree.root.title = first.title if first is not None else task_id
     tree.relink()
+
+
+def _without_another_above(tree: Tree, nodes: list[Node]) -> list[Node]:
+    """Those of the nodes that have none of them above."""
+    known = set(map(id, nodes))
+    below: set[int] = set()
+    for node in tree.top_down():
+        if node.parent is not None and (id(node.parent) in below or id(node.parent) in known):
+            below.add(id(node))
+    return [node for node in nodes if id(node) not in below]
 
 
 def _names(node: Node, task_id: str) -> bool:

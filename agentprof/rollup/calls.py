@@ -10,8 +10,7 @@ import msgspec
 from agentprof.model import Span
 from agentprof.rollup import plain_tree
 from agentprof.rollup.profile import profiled
-from agentprof.rollup.rows import cost_of, tokens_of
-from agentprof.rollup.tree import OWNERS, Node
+from agentprof.rollup.rows import cost_of, paths_of, tokens_of
 from agentprof.summary import Tokens
 
 
@@ -56,6 +55,7 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
     """
     tree = plain_tree(task_id, spans)
     profile = profiled(tree)
+    paths = paths_of(tree)
     rows = []
     for node in tree.of_kind("model"):
         call = node.call
@@ -69,7 +69,7 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 task_id=task_id,
                 trace_id=node.span.trace_id,
                 span_id=node.span.span_id,
-                path=_path(node),
+                path=list(paths[id(node)]),
                 model=call.model,
                 provider=call.provider,
                 operation=call.operation,
@@ -94,7 +94,3 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
             )
         )
     return rows
-
-
-def _path(node: Node) -> list[str]:
-    return [n.title for n in (node, *node.ancestors()) if n.kind in OWNERS][::-1]

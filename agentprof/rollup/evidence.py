@@ -18,16 +18,22 @@ def give_evidence(tree: Tree) -> None:
     A server-side model span with no call above is the only witness of its call and stays.
     """
     below = _with_model_or_tool_below(tree)
+    call_above = _calls_above(tree)
     leaving = [
         node
         for node in tree.nodes
         if node.kind == "evidence"
         or (node.span.server_side and node.kind == "other" and id(node) not in below)
-        or (node.span.server_side and node.kind == "model" and id(node) not in below and _call_above(node))
+        or (
+            node.span.server_side
+            and node.kind == "model"
+            and id(node) not in below
+            and id(node) in call_above
+        )
     ]
     received: dict[int, tuple[Node, list[Node]]] = {}
     for node in leaving:
-        call = _call_above(node)
+        call = call_above.get(id(node))
         if call is not None:
             received.setdefault(id(call), (call, []))[1].append(node)
     for call, givers in received.values():
@@ -45,13 +51,18 @@ def _with_model_or_tool_below(tree: Tree) -> set[int]:
     return found
 
 
-def _call_above(node: Node) -> Node | None:
-    for above in node.ancestors():
+def _calls_above(tree: Tree) -> dict[int, Node]:
+    """The call each node may be evidence for, by its id: nothing but evidence and transparent spans between."""
+    found: dict[int, Node] = {}
+    for node in tree.top_down():
+        above = node.parent
+        if above is None:
+            continue
         if above.kind == "model":
-            return above
-        if above.kind not in _BETWEEN:
-            return None
-    return None
+            found[id(node)] = above
+        elif above.kind in _BETWEEN and id(above) in found:
+            found[id(node)] = found[id(above)]
+    return found
 
 
 def _with_evidence(call: Call, givers: list[Node]) -> Call:

@@ -28,24 +28,19 @@ def end_open_spans(tree: Tree) -> None:
 
 def keep_outermost_tools(tree: Tree) -> None:
     """Of tool spans nested with no model span between, the outermost is the tool run."""
-    inner: list[tuple[Node, Node]] = []
+    outermost: dict[int, Node | None] = {}
+    inner: dict[int, list[Node]] = {}
+    for node in tree.top_down():
+        above = outermost.get(id(node.parent)) if node.parent is not None else None
+        if node.kind == "tool" and above is not None:
+            inner.setdefault(id(above), []).append(node)
+            node.kind = "other"
+        outermost[id(node)] = (
+            None if node.kind == "model" else above or (node if node.kind == "tool" else None)
+        )
     for node in tree.of_kind("tool"):
-        outermost = None
-        for above in node.ancestors():
-            if above.kind == "model":
-                break
-            if above.kind == "tool":
-                outermost = above
-        if outermost is not None:
-            inner.append((node, outermost))
-    # Decided before any kind changes, so that the result does not hang on the order of the spans.
-    given: dict[int, list[Node]] = {}
-    for node, outermost in inner:
-        given.setdefault(id(outermost), []).append(node)
-        node.kind = "other"
-    for node in tree.of_kind("tool"):
-        _take_costs(node, given.get(id(node), []))
-    tree.warn("nested_tool", len(inner))
+        _take_costs(node, inner.get(id(node), []))
+    tree.warn("nested_tool", sum(map(len, inner.values())))
 
 
 def _take_costs(outer: Node, inner: list[Node]) -> None:

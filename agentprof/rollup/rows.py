@@ -66,18 +66,10 @@ class _Row:
 def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
     """One row a path of names, parents before children, the row with the most time first."""
     rows: dict[Path, _Row] = {}
-    paths: dict[int, Path] = {}
-    for node in [tree.root, *reversed(tree.bottom_up())]:
-        above: Path = paths[id(node.parent)] if node.parent is not None else ()
-        path = above
+    paths = paths_of(tree)
+    for node in [tree.root, *tree.top_down()]:
         if node.kind in OWNERS:
-            if len(above) < DEPTH_LIMIT:
-                path = (*above, node.title)
-            else:
-                tree.warn("deep_nesting")
-        paths[id(node)] = path
-        if node.kind in OWNERS:
-            _count(rows.setdefault(path, _Row(_row_kind(node))), node, profile)
+            _count(rows.setdefault(paths[id(node)], _Row(_row_kind(node))), node, profile)
     for path, row in sorted(rows.items(), key=lambda item: len(item[0]), reverse=True):
         row.total.add(row.own)
         if len(path) > 1:
@@ -93,6 +85,20 @@ def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
         )
         for path, row in _in_tree_order(rows)
     ]
+
+
+def paths_of(tree: Tree) -> dict[int, Path]:
+    """The path of names of every node, by id; past the limit that of the last row above."""
+    paths: dict[int, Path] = {}
+    for node in [tree.root, *tree.top_down()]:
+        above: Path = paths[id(node.parent)] if node.parent is not None else ()
+        paths[id(node)] = above
+        if node.kind in OWNERS:
+            if len(above) < DEPTH_LIMIT:
+                paths[id(node)] = (*above, node.title)
+            else:
+                tree.warn("deep_nesting")
+    return paths
 
 
 def busy_of(node: Node, profile: Profile) -> dict[str, int]:

@@ -10,6 +10,9 @@ from agentprof.model import Span
 from agentprof.rollup.copies import without_copies
 
 IMPLICIT_PREFIX = "trace:"
+NESTING_LIMIT = 32
+"""Tasks inside tasks: one nested deeper counts as part of the task at this depth."""
+
 _MAKES_A_TASK = frozenset({"model", "tool", "agent"})
 
 
@@ -23,6 +26,7 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     kept = without_copies(spans)
     owner = _owners(kept, {span.key: span for span in kept})
     parents = _parents(kept, owner)
+    counts_for = _nesting_limited(parents)
     unclaimed: dict[str, list[Span]] = {}
     members: dict[str, list[Span]] = {}
     for span in kept:
@@ -30,7 +34,7 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
         if task_id is None:
             unclaimed.setdefault(span.trace_id, []).append(span)
         else:
-            members.setdefault(task_id, []).append(_with_parent(span, parents))
+            members.setdefault(counts_for.get(task_id, task_id), []).append(_with_parent(span, parents))
     for trace_id, rest in unclaimed.items():
         if any(span.kind in _MAKES_A_TASK for span in rest):
             members[IMPLICIT_PREFIX + trace_id] = rest
@@ -77,6 +81,25 @@ def _parents(kept: list[Span], owner: Mapping[tuple[str, str], str | None]) -> d
             if above is not None and above != mark.id:
                 parents[mark.id] = above
     return parents
+
+
+def _nesting_limited(parents: Mapping[str, str]) -> dict[str, str]:
+    """The task that a task nested too deep counts for; without the limit a chain of tasks costs its square."""
+    depth: dict[str, int] = {}
+    counts_for: dict[str, str] = {}
+    for task_id in parents:
+        chain: dict[str, None] = {}
+        above: str | None = task_id
+        while above is not None and above not in depth and above not in chain:
+            chain[above] = None
+            above = parents.get(above)
+        level = depth.get(above, 0) if above is not None else 0
+        for nested in reversed(chain):
+            level += 1
+            depth[nested] = level
+            if level > NESTING_LIMIT:
+                counts_for[nested] = counts_for.get(parents[nested], parents[nested])
+    return counts_for
 
 
 def _with_parent(span: Span, parents: Mapping[str, str]) -> Span:

@@ -67,13 +67,11 @@ class Tree:
         leaving = set(map(id, gone))
         if not leaving:
             return
-        for node in self.nodes:
-            if id(node) in leaving:
-                continue
+        # Parents come before their children, so that a chain of leaving spans is climbed once.
+        for node in self.top_down():
             parent = node.parent
-            while parent is not None and id(parent) in leaving:
-                parent = parent.parent
-            node.parent = parent
+            if parent is not None and id(parent) in leaving:
+                node.parent = parent.parent
         self.nodes = [node for node in self.nodes if id(node) not in leaving]
         self.relink()
 
@@ -87,13 +85,16 @@ class Tree:
                 node.parent = node.parent or self.root
                 node.parent.children.append(node)
 
-    def bottom_up(self) -> list[Node]:
-        """Every node after all that are below it."""
+    def top_down(self) -> list[Node]:
+        """Every node before all that are below it; without the root."""
         order: list[Node] = []
         stack = list(self.root.children)
         while stack:
             node = stack.pop()
             order.append(node)
             stack.extend(node.children)
-        order.reverse()
         return order
+
+    def bottom_up(self) -> list[Node]:
+        """Every node after all that are below it; without the root."""
+        return self.top_down()[::-1]

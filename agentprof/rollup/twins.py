@@ -12,12 +12,15 @@ from agentprof.rollup.wrappers import rebased
 TOLERANCE_NS = 5_000_000
 """Instrumentations take their stamps at different depths and clocks: 5 ms."""
 
+AT_ONCE = 400
+"""Calls of one model that are looked at around one start: more of them at once are not told apart."""
+
 
 def join_twins(tree: Tree) -> None:
     """Join model spans of one trace from different scopes, neither above the other, one inside the other's time.
 
-    They must share a response id; or one has none, they share a model, and token counts are equal, or known
-    to one of them only and the intervals are the same. Starting from the innermost, a span is joined by at
+    They must share a response id; or one has none, they share a model, and token counts are known and equal,
+    or unknown to one of them and the intervals are the same. Starting from the innermost, a span is joined by at
     most one span of every other scope. The result has the interval of the innermost, what any of them knows,
     and the children of all.
     """
@@ -53,8 +56,9 @@ class _Bucket:
         self.longest = max(node.end - node.start for node in nodes)
 
     def around(self, inner: Node) -> Iterator[Node]:
-        """The calls in whose time `inner` lies, within the tolerance."""
-        for i in range(bisect_right(self.starts, inner.start + TOLERANCE_NS) - 1, -1, -1):
+        """The calls in whose time `inner` lies, within the tolerance, the latest start first."""
+        last = bisect_right(self.starts, inner.start + TOLERANCE_NS) - 1
+        for i in range(last, max(-1, last - AT_ONCE), -1):
             node = self.nodes[i]
             if node.start + self.longest < inner.end - TOLERANCE_NS:
                 return
@@ -97,7 +101,10 @@ def _best_by_scope(node: Node, buckets: dict[_Key, _Bucket], joined: set[int]) -
         for key in _keys(node)
         if key in buckets
         for other in buckets[key].around(node)
-        if id(other) not in joined and other.span.scope != node.span.scope and _same_call(node, other)
+        if id(other) not in joined
+        and other.span.scope != node.span.scope
+        and _same_call(node, other)
+        and not _nested(node, other)
     }
     best: dict[str, Node] = {}
     for other in sorted(found.values(), key=lambda other: other.order):
@@ -108,7 +115,7 @@ def _best_by_scope(node: Node, buckets: dict[_Key, _Bucket], joined: set[int]) -
 
 
 def _same_call(inner: Node, outer: Node) -> bool:
-    if inner.call is None or outer.call is None or _nested(inner, outer):
+    if inner.call is None or outer.call is None:
         return False
     ids = (inner.call.response_id, outer.call.response_id)
     if None not in ids:
@@ -117,7 +124,7 @@ def _same_call(inner: Node, outer: Node) -> bool:
         (usage.input, usage.output) if usage is not None else (None, None)
         for usage in (inner.call.usage, outer.call.usage)
     ]
-    return counts[0] == counts[1] or ((None, None) in counts and _same_interval(inner, outer))
+    return _same_interval(inner, outer) if (None, None) in counts else counts[0] == counts[1]
 
 
 def _same_interval(a: Node, b: Node) -> bool:

@@ -71,7 +71,7 @@ def normalise(raw: RawSpan) -> Span:
         kind=kind,
         title=_title(kind, raw.name, fields, mark.name if mark else None),
         error=raw.status == _ERROR,
-        error_type=values.text(fields.get("error_type")),
+        error_type=values.name(fields.get("error_type")),
         scope=raw.scope[: values.TEXT_LIMIT],
         service=values.text(raw.resource.get("service.name")),
         attributes_count=len(raw.attributes),

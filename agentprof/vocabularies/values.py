@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -14,6 +15,8 @@ TEXT_LIMIT = 1024
 
 _MAX_COUNT = 10**15
 _MAX_SECONDS = 10**9
+_LONGEST_AMOUNT = 60
+_SMALLEST_EXPONENT = -18
 
 
 def text(value: Any) -> str | None:
@@ -81,14 +84,26 @@ def flag(value: Any) -> bool | None:
 
 
 def usd(value: Any) -> Decimal | None:
-    """An amount of zero or more; a double keeps the digits it prints with."""
+    """An amount of zero or more; a double keeps the digits it prints with. What no bill can hold is absent."""
     if isinstance(value, bool) or value is None:
         return None
+    written = str(value).strip()
     try:
-        amount = Decimal(str(value).strip())
+        amount = Decimal(written) if len(written) <= _LONGEST_AMOUNT else Decimal("NaN")
     except InvalidOperation:
         return None
-    return amount if amount.is_finite() and 0 <= amount <= 10**12 else None
+    if not amount.is_finite() or not 0 <= amount <= 10**12:
+        return None
+    return amount if not amount or amount.adjusted() >= _SMALLEST_EXPONENT else None
+
+
+_NAME = re.compile(r"[\w.:/\[\]-]{1,128}")
+
+
+def name(value: Any) -> str | None:
+    """A text that is one word, as names of error types are; a sentence may be content and is absent."""
+    found = text(value)
+    return found if found is not None and _NAME.fullmatch(found) else None
 
 
 def _unwrapped(value: str) -> Any:

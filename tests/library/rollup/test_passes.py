@@ -148,6 +148,13 @@ def test_twins_without_ids_need_the_same_model_and_counts() -> None:
     assert rolled(known, asked).calls == 1
 
 
+def test_calls_of_which_nothing_is_known_are_twins_only_if_their_intervals_are_the_same() -> None:
+    """Two unknown counts are not equal counts."""
+    first = call("a", 0, 50_000_000, "root", scope="one", error=True)
+    assert rolled(first, call("b", 1_000_000, 51_000_000, "root", scope="two", error=True)).calls == 1
+    assert rolled(first, call("b", 10_000_000, 40_000_000, "root", scope="two", error=True)).calls == 2
+
+
 def test_spans_of_one_scope_are_never_twins() -> None:
     """Two equal calls at once are two calls."""
     two = [call(i, 10, 50, "root", scope="one", usage=usage(5, 7)) for i in ("a", "b")]

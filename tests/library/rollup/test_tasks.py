@@ -6,6 +6,7 @@ from support.spans import TASK, TRACE, call, span, step, task
 
 from agentprof.model import TaskMark
 from agentprof.rollup import roll_up, tasks_in
+from agentprof.rollup.tasks import NESTING_LIMIT
 
 OTHER_TRACE = "0" * 31 + "2"
 
@@ -86,3 +87,15 @@ def test_tasks_that_name_each_other_as_parents_end() -> None:
     )
     assert ids(found["a"]) == {"a", "b"}
     assert ids(found["b"]) == {"a", "b"}
+
+
+def test_a_chain_of_tasks_costs_its_length_not_its_square() -> None:
+    """One nested deeper than the limit counts as part of the task at the limit; nothing is lost."""
+    deep = 500
+    spans = [task("r0", 0, 10**6, id="t0")]
+    spans += [task(f"r{i}", i, 10**6 - i, f"r{i - 1}", id=f"t{i}") for i in range(1, deep)]
+    found = tasks_in([*spans, call("c", deep, deep + 5, f"r{deep - 1}")])
+    assert len(found) == NESTING_LIMIT
+    assert sum(map(len, found.values())) < (NESTING_LIMIT + 1) * deep
+    summary = roll_up("t0", found["t0"])
+    assert (summary.calls, summary.sub_tasks, summary.timeline_ns["model"]) == (1, deep - 1, 5)

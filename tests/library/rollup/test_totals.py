@@ -9,6 +9,7 @@ from support.spans import TASK, call, cost, failed, observed, step, task, tool, 
 from agentprof.model import Facts, OutcomeFact, Span, TaskMark
 from agentprof.rollup import roll_up
 from agentprof.rollup.calls import call_rows
+from agentprof.rollup.rows import DEPTH_LIMIT
 from agentprof.summary import TaskSummary
 
 ROOT = task("root", 0, 1000, labels={"customer": "acme"}, outcome="success")
@@ -195,3 +196,17 @@ def test_call_rows_say_where_the_time_went() -> None:
     assert row.path == ["root", "plan", "m"]
     assert row.phases_ns == {"wait": 40, "generation": 60}
     assert row.phase_sources == {"wait": "observed", "generation": "observed"}
+
+
+def test_paths_of_rows_and_calls_end_at_the_depth_limit() -> None:
+    """What is nested deeper counts in the last row, so that a chain of spans costs its length."""
+    deep = 300
+    spans = [ROOT, *[step(f"s{i}", 0, 1000, f"s{i - 1}" if i else "root") for i in range(deep)]]
+    spans.append(call("c", 10, 20, f"s{deep - 1}", usage=usage(1, 2)))
+    summary = roll_up(TASK, spans)
+    assert max(len(row.path) for row in summary.nodes) == DEPTH_LIMIT
+    assert sum(row.self.path_ns for row in summary.nodes) == summary.wall_ns
+    assert summary.nodes[-1].self.calls == 1
+    (row,) = call_rows(TASK, spans)
+    assert row.path == summary.nodes[-1].path
+    assert "deep_nesting" in {warning.code for warning in summary.warnings}

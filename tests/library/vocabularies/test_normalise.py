@@ -256,6 +256,23 @@ def test_content_goes_no_further() -> None:
         assert "SECRET" not in repr(normalise(raw({**kind, **secrets})))
 
 
+@pytest.mark.parametrize(
+    "amount", ["1e-50000000", "1e-300", "1e400", "9" * 100, "NaN", "-1", "free", float("inf")]
+)
+def test_an_amount_no_bill_can_hold_is_absent(amount: Any) -> None:
+    """So that no sum or table has to print it."""
+    found = normalise(raw({"openinference.span.kind": "LLM", "llm.cost.total": amount}))
+    assert found.call is not None
+    assert found.call.reported_cost_usd is None
+
+
+def test_an_error_type_is_one_word() -> None:
+    """A sentence may hold content."""
+    assert normalise(raw({"error.type": "openai.RateLimitError"})).error_type == "openai.RateLimitError"
+    assert normalise(raw({"error.type": "429"})).error_type == "429"
+    assert normalise(raw({"error.type": "invalid prompt: SECRET"})).error_type is None
+
+
 def test_long_texts_are_cut() -> None:
     """At a kilobyte: names are short, what is longer is content."""
     found = normalise(
