@@ -24,7 +24,6 @@ HOSTED = [
     "o3",
     "claude-sonnet-4-5",
     "gemini-2.5-flash",
-    "text-embedding-3-small",
 ]
 
 
