@@ -2,7 +2,8 @@
 `_sleep_for_retry` the pause after a failed one, `_process_response` the answer.
 
 That covers every endpoint and every way to call it: parsed, raw, streamed, sync and async. What a version
-of the base client lacks is not patched.
+of the base client lacks is not patched. Older ones repeat by recursion instead of a loop: `_retry_request`
+pauses, then calls `_request` for the next attempt.
 """
 
 from __future__ import annotations
@@ -30,11 +31,19 @@ def patches(module: ModuleType) -> list[Patch]:
         ("BaseClient", "_build_request", _build_request),
         ("SyncAPIClient", "request", _request),
         ("SyncAPIClient", "_sleep_for_retry", _sleep_for_retry),
+        ("SyncAPIClient", "_retry_request", _retry_request),
         ("SyncAPIClient", "_process_response", _process_response),
         ("AsyncAPIClient", "request", _request_async),
         ("AsyncAPIClient", "_sleep_for_retry", _sleep_for_retry_async),
+        ("AsyncAPIClient", "_retry_request", _retry_request_async),
         ("AsyncAPIClient", "_process_response", _process_response_async),
     ]
+    if "_retry_request" in vars(module.SyncAPIClient):
+        # In later versions there is no `_request`, or it is not what an attempt begins with.
+        wanted += [
+            ("SyncAPIClient", "_request", _repeated_request),
+            ("AsyncAPIClient", "_request", _repeated_request_async),
+        ]
     found = []
     for owner_name, name, replace in wanted:
         owner = getattr(module, owner_name)
@@ -126,8 +135,15 @@ def _server(client: Any) -> tuple[str, int | None, str | None]:
         if len(_servers) >= 256:
             _servers.clear()
         port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-        known = _servers[id(url)] = (url, host, port, provider_of(host))
+        known = _servers[id(url)] = (url, host, port, provider_of(host) or _provider_by_client(client))
     return known[1:]
+
+
+def _provider_by_client(client: Any) -> str | None:
+    """A client made for Azure reaches it behind a gateway too, whose host says nothing."""
+    if any(kind.__name__ == "BaseAzureClient" for kind in type(client).__mro__):
+        return "azure.ai.openai"
+    return None
 
 
 def _failed(call: Call, error: BaseException) -> None:
@@ -194,13 +210,57 @@ def _sleep_for_retry_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return _sleep_for_retry
 
 
+def _retry_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _retry_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _attempt_failed(_calls.current_call(), None)
+        return original(self, *args, **kwargs)
+
+    return _retry_request
+
+
+def _retry_request_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def _retry_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _attempt_failed(_calls.current_call(), None)
+        return await original(self, *args, **kwargs)
+
+    return _retry_request
+
+
+def _repeated_request(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        if call is not None and call.attempts:
+            _pause_over(call)
+        return original(self, *args, **kwargs)
+
+    return _request
+
+
+def _repeated_request_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        if call is not None and call.attempts:
+            _pause_over(call)
+        return await original(self, *args, **kwargs)
+
+    return _request
+
+
 def _attempt_failed(call: Call | None, response: Any) -> None:
     if call is None:
         return
     try:
-        # Without a response the SDK waits inside its `except` block: that exception is what happened.
-        status = str(response.status_code) if response is not None else failure_kind(sys.exception())
-        call.attempt_failed(status)
+        if response is None:
+            # The SDK waits inside its `except` block: that exception is what happened.
+            error = sys.exception()
+            status_code = getattr(getattr(error, "response", None), "status_code", None)
+        else:
+            error, status_code = None, response.status_code
+        call.attempt_failed(failure_kind(error) if status_code is None else str(status_code))
     except Exception:
         _guard.failed("a failed attempt")
 
