@@ -97,12 +97,12 @@ def uninstrument() -> None:
     with _lock:
         if _runtime.activate(None) is None:
             return
-        for patch in reversed(_applied):
+        for patch in reversed(tuple(_applied)):
             try:
-                patch.undo()
+                if patch.undo():
+                    _applied.remove(patch)
             except Exception:
                 _guard.failed("uninstrument()")
-        _applied.clear()
         try:
             from agentprof import _export
 
@@ -127,8 +127,20 @@ def _runtime_for(settings: _settings.Settings) -> _runtime.Runtime:
 
 def _apply(patches: Iterable[Patch]) -> None:
     for patch in patches:
-        patch.apply()
-        _applied.append(patch)
+        if not _in_place(patch):
+            patch.apply()
+            _applied.append(patch)
+
+
+def _in_place(wanted: Patch) -> bool:
+    """Whether the attribute leads to a replacement of ours: one that others patched over outlives its undo."""
+    for patch in _applied:
+        if patch.owner is wanted.owner and patch.name == wanted.name:
+            if vars(patch.owner).get(patch.name) is not patch.original:
+                return True
+            _applied.remove(patch)
+            return False
+    return False
 
 
 def _apply_seams() -> None:
@@ -158,13 +170,7 @@ def _patch_module(module: ModuleType) -> None:
     for seam in SEAMS:
         if module.__name__ in seam.MODULES:
             try:
-                patches = seam.patches(module)
-                if not any(
-                    patch.owner is done.owner and patch.name == done.name
-                    for patch in patches
-                    for done in _applied
-                ):
-                    _apply(patches)
+                _apply(seam.patches(module))
             except Exception:
                 _guard.failed(f"patching {module.__name__}")
 
