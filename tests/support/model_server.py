@@ -81,7 +81,7 @@ class Sent:
     path: str
     headers: dict[str, str]
     body: bytes
-    head: list[tuple[str, str]] = field(default_factory=list)
+    head: list[tuple[str, str]] = field(default_factory=list, compare=False)
     """Headers as they were written, in order."""
 
     @property
