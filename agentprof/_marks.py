@@ -38,8 +38,10 @@ class _Opened:
         if self._starts:
             # A declared task is one of its own, not a part of the run.
             above = _context.declared_task()
-            labels = mark.labels if above is not None else {**_context.run_labels(), **(mark.labels or {})}
-            self.task: Task | None = Task(name, mark.task_id, labels, above)
+            self.task: Task | None = Task(name, mark.task_id, mark.labels, above)
+            for key, value in _context.run_labels().items() if above is None else ():
+                if key not in self.task.labels:
+                    self.task.label(key, value)
             said: dict[str, AttributeValue] = {**self.task.start_attributes()}
         else:
             self.task = above
@@ -62,8 +64,11 @@ class _Opened:
         if self._starts and self.task is not None:
             context = _context.with_task(self.task, context)
         self.context = context
-        if self.task is not None and self._span.is_recording():
-            self.task.note_open(self._span)
+        if self.task is not None:
+            if self._starts:
+                self.task.note_start(self._span)
+            if self._span.is_recording():
+                self.task.note_open(self._span)
 
     def attach(self) -> Attachment:
         return Attachment(self.context)
@@ -102,6 +107,7 @@ class Mark(Generic[Handle]):
         self,
         name: str | None,
         *,
+        kind: str = "step",
         span_prefix: str = "",
         starts_task: bool = False,
         task_id: str | None = None,
@@ -135,9 +141,9 @@ class Mark(Generic[Handle]):
             return None
 
     def __enter__(self) -> Handle:
-        opened = self.open("tool")
+        opened = self.open(self._kind)
         if opened is None:
-            return cast("Handle", Task(self._name or "", None, None, None))
+            return cast("Handle", Task(self._name, None, None, None) if self.starts_task else None)
         opened.attachment = opened.attach()
         self._running.append(opened)
         return cast("Handle", opened.task)
@@ -187,7 +193,7 @@ def task(name: str, *, id: str | None = None, labels: Mapping[str, str] | None =
     Returns:
         A context manager that gives the `Task`, and a decorator.
     """
-    return Mark(name, starts_task=True, task_id=id, labels=labels)
+    return Mark(name, kind="task", starts_task=True, task_id=id, labels=labels)
 
 
 def _describe_tool(cost_usd: Decimal | None, name: str) -> dict[str, AttributeValue]:
@@ -217,6 +223,7 @@ def tool(name: Any = None, *, cost_usd: Decimal | float | str | None = None) -> 
         return tool()(name)
     return Mark(
         name,
+        kind="tool",
         span_prefix="execute_tool ",
         cost_usd=cost,
         describe=functools.partial(_describe_tool, cost),

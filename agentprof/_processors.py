@@ -23,17 +23,15 @@ class TaskProcessor(SpanProcessor):
             task = _context.task_in(parent_context)
             if task is not None:
                 span.set_attribute(attributes.TASK_ID, task.id)
+                _task.remember(span.get_span_context().span_id, task)
         except Exception:
             _guard.failed("a starting span")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Runs in the thread of the program: guarded."""
-        if _runtime.active() is None:
-            return
         try:
-            said = span.attributes
-            task_id = said.get(attributes.TASK_ID) if said is not None else None
-            if task_id is not None and (task := _task.by_id(task_id)) is not None:
+            task = _task.task_of(span)
+            if task is not None and _runtime.active() is not None:
                 task.keep(span)
         except Exception:
             _guard.failed("an ended span")

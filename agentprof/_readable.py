@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from agentprof.model import RawSpan
 
@@ -13,11 +14,14 @@ _KIND_OFFSET = 1
 """OTLP counts span kinds from `unspecified`, the SDK from `internal`."""
 
 
-def to_raw(span: ReadableSpan, open_end_ns: int | None = None) -> RawSpan:
+def to_raw(
+    span: ReadableSpan, open_end_ns: int | None = None, said: Mapping[str, Any] | None = None
+) -> RawSpan:
     """One span as `agentprof.vocabularies.normalise` reads it.
 
     Args:
         open_end_ns: End of a span that has not ended yet, ns since the epoch.
+        said: Attributes that hold whatever the span itself says.
     """
     context = span.context
     assert context is not None
@@ -32,7 +36,7 @@ def to_raw(span: ReadableSpan, open_end_ns: int | None = None) -> RawSpan:
         start_ns=span.start_time or 0,
         end_ns=end_ns if end_ns is not None else open_end_ns,
         status=span.status.status_code.value,
-        attributes=dict(span.attributes or {}),
+        attributes={**(span.attributes or {}), **(said or {})},
         scope=scope.name if scope is not None else "",
         resource=dict(span.resource.attributes),
     )

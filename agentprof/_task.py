@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import uuid
 import weakref
 from collections.abc import Mapping
 from decimal import Decimal
@@ -39,10 +39,10 @@ class Task:
     """A task that runs or ran in this process."""
 
     def __init__(
-        self, name: str, id: str | None, labels: Mapping[str, str] | None, parent: Task | None
+        self, name: str | None, id: str | None, labels: Mapping[str, str] | None, parent: Task | None
     ) -> None:
-        self.name = name
-        self.id = id if id is not None else uuid.uuid4().hex
+        self.name = _names.text(name, _names.NAME_CHARS) or "task"
+        self.id = _names.identity(id)
         self.parent = parent
         self.anchor_ns: int = parent.anchor_ns if parent is not None else anchor_ns()
         """Wall time minus stamp, for every span of the task in this process."""
@@ -51,13 +51,15 @@ class Task:
         self._score: float | None = None
         self._started = stamp_ns()
         self._ended: int | None = None
-        self.ended_spans = 0
+        self.ended_spans = self._spans_before_end = 0
         """Spans of this task that have ended in this process."""
         self._calls = 0
         self._unpriced = 0
         self._input = 0
         self._output = 0
         self._cost: Decimal | None = None
+        self._start: tuple[int, int] = (0, 0)
+        """Ids of the trace and of the span that starts the task."""
         self._recorded: _recent.Recorded = (
             parent._recorded if parent is not None else _recent.begin(self.id, self.anchor_ns)
         )
@@ -81,7 +83,7 @@ class Task:
 
     def label(self, key: str, value: str) -> None:
         """Put a label on the task, such as the customer or the variant it runs for."""
-        self.labels[str(key)] = str(value)
+        _names.put_label(self.labels, key, value)
 
     def spent(self) -> Spent:
         """Running counters, cheap enough to ask in every round of a loop."""
@@ -92,22 +94,29 @@ class Task:
     def summary(self) -> TaskSummary:
         """The task so far, or all of it once it has ended, from the spans of this process.
 
-        Raises:
-            LookupError: The process has forgotten the spans (it keeps those of the latest tasks).
+        Never raises: of a task whose spans nobody recorded it says what is known without them, and warns.
         """
-        from agentprof.rollup import roll_up, tasks_in
-        from agentprof.vocabularies import normalise
+        try:
+            from agentprof import _summary
 
-        price = _pricer().price
-        read = [price(normalise(raw)) for raw in self._recorded.raw_spans()]
-        spans = tasks_in(read).get(self.id)
-        if not spans:
-            raise LookupError(f"no spans of task {self.id} are kept: is agentprof.instrument() active?")
-        return roll_up(self.id, spans)
+            return _summary.of_spans(self, self._recorded, _pricer().price)
+        except Exception:
+            _guard.failed("adding up a task")
+        from agentprof import _summary
+
+        return _summary.of_counters(self)
+
+    def note_start(self, span: Span) -> None:
+        """Remember which span starts the task."""
+        context = span.get_span_context()
+        self._start = (context.trace_id, context.span_id)
 
     def note_open(self, span: Span) -> None:
         """Remember an open span of the task, for summaries asked for before it ends."""
-        self._recorded.live[span.get_span_context().span_id] = span  # type: ignore[assignment]
+        span_id = span.get_span_context().span_id
+        remember(span_id, self)
+        know = functools.partial(self._known_of, span_id)
+        self._recorded.live[span_id] = (span, know)  # type: ignore[assignment]
 
     def note_ended(self, span: Span) -> None:
         """Forget it again, just before it ends."""
@@ -116,7 +125,29 @@ class Task:
     def keep(self, span: ReadableSpan) -> None:
         """Record an ended span of the task."""
         self.ended_spans += 1
-        _recent.keep(self._recorded, span)
+        span_id = span.context.span_id if span.context is not None else 0
+        starts = span_id == self._start[1]
+        _recent.keep(self._recorded, self.id, span, self._known_of(span_id), starts=starts)
+
+    def _known_of(self, span_id: int) -> Mapping[str, str | float | int]:
+        """What the task knows of one of its spans by itself: of the span that starts it everything."""
+        if span_id == self._start[1]:
+            return self.start_attributes() | self._last_attributes()
+        return {attributes.TASK_ID: self.id}
+
+    def start_span(self) -> RawSpan:
+        """The span that starts the task, up to now, as far as it is known without the span."""
+        ended = self._ended if self._ended is not None else stamp_ns()
+        trace_id, span_id = self._start
+        return RawSpan(
+            trace_id=f"{trace_id:032x}",
+            span_id=f"{span_id:016x}",
+            name=self.name,
+            start_ns=self._started + self.anchor_ns,
+            end_ns=ended + self.anchor_ns,
+            attributes=self.start_attributes() | self._last_attributes(),
+            scope=_runtime.SCOPE,
+        )
 
     def count_call(self, usage: Usage | None, cost_usd: Decimal | None) -> None:
         """Add a finished call to the counters of this task and those above."""
@@ -139,30 +170,34 @@ class Task:
             task._cost = cost_usd + (task._cost or 0)
             task = task.parent
 
-    def start_attributes(self) -> dict[str, str]:
+    def start_attributes(self) -> dict[str, str | float | int]:
         """What the span that starts the task says from the beginning."""
-        said = {
+        said: dict[str, str | float | int] = {
             attributes.TASK_ID: self.id,
             attributes.TASK_NAME: self.name,
             attributes.TASK_SOURCE: "declared",
         }
         if self.parent is not None:
             said[attributes.TASK_PARENT_ID] = self.parent.id
-        return said | {attributes.LABEL + key: value for key, value in self.labels.items()}
+        return said | {attributes.LABEL + key: value for key, value in [*self.labels.items()]}
 
     def end_attributes(self, failed: bool) -> dict[str, str | float | int]:
         """What that span says when the task ends, and marks the task as ended."""
-        self._ended = stamp_ns()
+        self._ended, self._spans_before_end = stamp_ns(), self.ended_spans
         if failed:
             self._outcome = "failure"
+        return self._last_attributes()
+
+    def _last_attributes(self) -> dict[str, str | float | int]:
         said: dict[str, str | float | int] = {
-            attributes.LABEL + key: value for key, value in self.labels.items()
+            attributes.LABEL + key: value for key, value in [*self.labels.items()]
         }
         if self._outcome is not None:
             said[attributes.TASK_OUTCOME] = self._outcome
         if self._score is not None:
             said[attributes.TASK_SCORE] = float(self._score)
-        said[attributes.TASK_SPANS] = self.ended_spans
+        if self._ended is not None:
+            said[attributes.TASK_SPANS] = self._spans_before_end
         return said
 
 
@@ -187,6 +222,31 @@ _known: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
 def by_id(task_id: object) -> Task | None:
     """The task of this process with an id, if somebody still holds it."""
     return _known.get(task_id)  # type: ignore[call-overload,no-any-return]
+
+
+_OPEN = 50_000
+"""Open spans whose tasks are remembered; some never end."""
+_tasks_of_open: dict[int, Task] = {}
+
+
+def remember(span_id: int, task: Task) -> None:
+    """Remember the task of a span that has started, until `task_of` asks for it at its end.
+
+    What the span says of its task may be cut, or pushed out by other attributes.
+    """
+    while len(_tasks_of_open) >= _OPEN:
+        with contextlib.suppress(RuntimeError, KeyError):  # another thread did it
+            del _tasks_of_open[next(iter(_tasks_of_open))]
+    _tasks_of_open[span_id] = task
+
+
+def task_of(span: ReadableSpan) -> Task | None:
+    """The task of a span that has ended, and forgets it."""
+    context = span.context
+    task = _tasks_of_open.pop(context.span_id, None) if context is not None else None
+    if task is not None or span.attributes is None:
+        return task
+    return by_id(span.attributes.get(attributes.TASK_ID))
 
 
 def current_task() -> Task | None:

@@ -343,8 +343,7 @@ def test_marks_without_instrumentation() -> None:
     with agentprof.task("t") as task, agentprof.step("s"):
         assert plain(2) == 4
         assert agentprof.current_task() is task
-    with pytest.raises(LookupError, match="instrument"):
-        task.summary()
+    assert "instrument()" in task.summary().warnings[0].detail
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
