@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
-from agentprof import _context, _guard, _runtime, _wrapping, attributes
+from agentprof import _context, _guard, _names, _runtime, _wrapping, attributes
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof._context import Attachment
 from agentprof._task import Task
@@ -115,7 +115,8 @@ class Mark(Generic[Handle]):
         cost_usd: Decimal | None = None,
         describe: Callable[[str], dict[str, AttributeValue]] | None = None,
     ) -> None:
-        self._name = name
+        self._name = _names.text(name, _names.NAME_CHARS)
+        self._kind = kind
         self._span_prefix = span_prefix
         self.starts_task = starts_task
         self.task_id = task_id

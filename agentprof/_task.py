@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.trace import Span
 
-from agentprof import _context, _guard, _recent, _runtime, attributes
+from agentprof import _context, _guard, _names, _recent, _runtime, attributes
 from agentprof._clock import anchor_ns, stamp_ns
-from agentprof.model import Outcome, Usage
+from agentprof.model import Outcome, RawSpan, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -46,7 +46,7 @@ class Task:
         self.parent = parent
         self.anchor_ns: int = parent.anchor_ns if parent is not None else anchor_ns()
         """Wall time minus stamp, for every span of the task in this process."""
-        self.labels: dict[str, str] = {str(key): str(value) for key, value in (labels or {}).items()}
+        self.labels: dict[str, str] = _names.labels(labels)
         self._outcome: Outcome | None = None
         self._score: float | None = None
         self._started = stamp_ns()
