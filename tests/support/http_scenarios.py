@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
 
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
@@ -183,6 +184,14 @@ def check(drive: Drive, server: ModelServer, scenario: Scenario) -> None:
     assert (span.status.status_code is StatusCode.ERROR) == scenario.fails
     assert (attributes.ERROR_TYPE in said) == scenario.fails
     assert "secret" not in span.to_json()
+
+
+def without_request(span: ReadableSpan) -> dict[str, Any]:
+    """What a span says, but for sizes and fingerprints of the request."""
+    about_request = (attributes.INPUT_BYTES, "agentprof.fingerprint.")
+    return {
+        name: value for name, value in (span.attributes or {}).items() if not name.startswith(about_request)
+    }
 
 
 def check_first_token(drive: Drive, recordings: Recordings) -> None:

@@ -13,7 +13,16 @@ import aiohttp
 import openai
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
-from support.http_scenarios import BODY, PATH, SCENARIOS, Scenario, Seen, check, check_first_token
+from support.http_scenarios import (
+    BODY,
+    PATH,
+    SCENARIOS,
+    Scenario,
+    Seen,
+    check,
+    check_first_token,
+    without_request,
+)
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
 
@@ -113,7 +122,7 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
 
     task = in_session(use)
     call, root = captured.spans
-    said = dict(call.attributes or {})
+    said = without_request(call)
     assert call.name == "chat gpt-4o-mini"
     assert call.parent is not None
     assert root.context is not None
@@ -132,6 +141,9 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
         attributes.OUTPUT_TOKENS: 6,
         attributes.ATTEMPTS: 1,
         attributes.PHASE_SOURCE + "connect": "observed",
+        attributes.INPUT_BYTES + "user": said[attributes.INPUT_BYTES + "user"],
+        attributes.FINGERPRINT_REQUEST: said[attributes.FINGERPRINT_REQUEST],
+        attributes.FINGERPRINT_PREFIX: said[attributes.FINGERPRINT_PREFIX],
     }
 
 

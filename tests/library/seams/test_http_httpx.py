@@ -15,7 +15,17 @@ import openai
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
-from support.http_scenarios import BODY, PATH, SCENARIOS, Drive, Scenario, Seen, check, check_first_token
+from support.http_scenarios import (
+    BODY,
+    PATH,
+    SCENARIOS,
+    Drive,
+    Scenario,
+    Seen,
+    check,
+    check_first_token,
+    without_request,
+)
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
 
@@ -143,7 +153,7 @@ def test_a_plain_call(server: ModelServer, captured: Captured, library: Any) -> 
     with agentprof.task("outer") as task:
         library.post(server.url + PATH, json=BODY)
     call, root = captured.spans
-    said = dict(call.attributes or {})
+    said = without_request(call)
     assert call.name == "chat gpt-4o-mini"
     assert call.kind is SpanKind.CLIENT
     assert call.parent is not None
@@ -163,6 +173,9 @@ def test_a_plain_call(server: ModelServer, captured: Captured, library: Any) -> 
         attributes.OUTPUT_TOKENS: 6,
         attributes.ATTEMPTS: 1,
         attributes.PHASE_SOURCE + "connect": "observed",
+        attributes.INPUT_BYTES + "user": said[attributes.INPUT_BYTES + "user"],
+        attributes.FINGERPRINT_REQUEST: said[attributes.FINGERPRINT_REQUEST],
+        attributes.FINGERPRINT_PREFIX: said[attributes.FINGERPRINT_PREFIX],
     }
 
 

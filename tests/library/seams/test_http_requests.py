@@ -18,7 +18,16 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.auth import HTTPDigestAuth
-from support.http_scenarios import BODY, PATH, SCENARIOS, Scenario, Seen, check, check_first_token
+from support.http_scenarios import (
+    BODY,
+    PATH,
+    SCENARIOS,
+    Scenario,
+    Seen,
+    check,
+    check_first_token,
+    without_request,
+)
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
 from urllib3.util.retry import Retry
@@ -89,7 +98,7 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
     with agentprof.task("outer") as task:
         assert post(server).json() == CHAT
     call, root = captured.spans
-    said = dict(call.attributes or {})
+    said = without_request(call)
     assert call.name == "chat gpt-4o-mini"
     assert call.parent is not None
     assert root.context is not None
@@ -108,6 +117,9 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
         attributes.OUTPUT_TOKENS: 6,
         attributes.ATTEMPTS: 1,
         attributes.PHASE_SOURCE + "connect": "observed",
+        attributes.INPUT_BYTES + "user": said[attributes.INPUT_BYTES + "user"],
+        attributes.FINGERPRINT_REQUEST: said[attributes.FINGERPRINT_REQUEST],
+        attributes.FINGERPRINT_PREFIX: said[attributes.FINGERPRINT_PREFIX],
     }
 
 
