@@ -40,8 +40,8 @@ def provider_for(settings: Settings) -> TracerProvider | None:
         settings.tracer_provider if settings.tracer_provider is not None else trace.get_tracer_provider()
     )
     if isinstance(present, trace.ProxyTracerProvider):
+        # Not made the global one: the application may still want to set its own, which works once only.
         provider = TracerProvider(resource=_resource(settings), shutdown_on_exit=False)
-        trace.set_tracer_provider(provider)
     elif isinstance(present, TracerProvider):
         provider = present
     else:
@@ -49,11 +49,8 @@ def provider_for(settings: Settings) -> TracerProvider | None:
             "foreign provider", "agentprof: the tracer provider is not the SDK's, no spans are recorded"
         )
         return None
-    lonely = all(_is_idle(processor) for processor in _processors_of(provider))
-    if provider not in _task_processors:
-        processor = TaskProcessor()
-        provider.add_span_processor(processor)
-        _task_processors[provider] = processor
+    lonely = _is_lonely(provider)
+    _add_task_processor(provider)
     to_run = settings.run is not None and settings.run.endpoint is not None
     # A run takes the place of the collector that would be looked for, not of one that was named.
     looks = lonely and (not to_run or (settings.endpoint_from_environment and not settings.provisional))
@@ -64,6 +61,35 @@ def provider_for(settings: Settings) -> TracerProvider | None:
         run = Courier(Endpoint(settings.run.endpoint, use_proxy=False), None, quiet=True)
         _add_export(provider, ToCollector(run), settings)
     return provider
+
+
+def join(provider: object, settings: Settings) -> bool:
+    """Go over to the provider the application has set; False if it is not the SDK's.
+
+    Our export goes along if it was asked for, belongs to a run, or nobody else sends these spans.
+    """
+    if not isinstance(provider, TracerProvider):
+        return False
+    lonely = _is_lonely(provider)
+    _add_task_processor(provider)
+    asked = settings.exporter is not None or settings.endpoint is not None
+    to_run = settings.run is not None and settings.run.endpoint is not None
+    if asked or lonely or to_run:
+        for export in _exports:
+            if export not in _processors_of(provider):
+                provider.add_span_processor(export)
+    return True
+
+
+def _add_task_processor(provider: TracerProvider) -> None:
+    if provider not in _task_processors:
+        processor = TaskProcessor()
+        provider.add_span_processor(processor)
+        _task_processors[provider] = processor
+
+
+def _is_lonely(provider: TracerProvider) -> bool:
+    return all(_is_idle(processor) for processor in _processors_of(provider))
 
 
 def _add_export(provider: TracerProvider, destination: Destination, settings: Settings) -> None:

@@ -50,7 +50,8 @@ def instrument(
             variables, else a collector on this machine; none if the application's tracer provider
             already sends its spans somewhere.
         exporter: An exporter of the OpenTelemetry SDK to use instead.
-        tracer_provider: Where spans go; default: the global one, which is made if there is none.
+        tracer_provider: Where spans go; default: the global one. Where the application has set none spans go
+            to one of our own, and from then on to the application's when it sets one.
         capture_content: Reserved for recording prompts and answers; nothing of them is recorded yet.
         propagate_to: Hosts whose requests carry `traceparent` (`*.example.com` for all below);
             default: loopback and private addresses; `()`: none.
@@ -116,13 +117,30 @@ def _runtime_for(settings: _settings.Settings) -> _runtime.Runtime:
 
     from agentprof import __version__, _export
 
-    provider = _export.provider_for(settings) or trace.get_tracer_provider()
-    if settings.run is not None:
-        from agentprof._run import child
+    def tracer_of(provider: trace.TracerProvider) -> trace.Tracer:
+        if settings.run is not None:
+            from agentprof._run import child
 
-        child.join(provider, settings.run)
-    tracer = provider.get_tracer(_runtime.SCOPE, __version__)
-    return _runtime.Runtime(settings=settings, tracer=tracer, anchor_ns=anchor_ns())
+            child.join(provider, settings.run)
+        return provider.get_tracer(_runtime.SCOPE, __version__)
+
+    def join(provider: trace.TracerProvider) -> trace.Tracer | None:
+        try:
+            with _lock:  # several threads may be the first to notice
+                return tracer_of(provider) if _export.join(provider, settings) else None
+        except Exception:
+            _guard.failed("joining the application's tracer provider")
+            return None
+
+    present = trace.get_tracer_provider()
+    own = settings.tracer_provider is None and isinstance(present, trace.ProxyTracerProvider)
+    provider = _export.provider_for(settings) or present
+    return _runtime.Runtime(
+        settings=settings,
+        own_tracer=tracer_of(provider),
+        anchor_ns=anchor_ns(),
+        join=join if own else None,
+    )
 
 
 def _apply(patches: Iterable[Patch]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from opentelemetry import trace
 
 from agentprof._clock import anchor_ns
 from agentprof._forking import renew_in_child
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Tracer, TracerProvider
 
     from agentprof._settings import Settings
 
@@ -22,9 +25,24 @@ class Runtime:
     """One instrumentation of the process."""
 
     settings: Settings
-    tracer: Tracer
+    own_tracer: Tracer
+    """Of the provider that was there, or made, when this began."""
     anchor_ns: int
     """Clock anchor for spans outside any task."""
+    join: Callable[[TracerProvider], Tracer | None] | None = None
+    """While spans go to a provider of our own: goes over to the one that the application has set."""
+
+    @property
+    def tracer(self) -> Tracer:
+        """What makes spans now."""
+        join = self.join
+        if join is not None:
+            # Asked each time: the application may set its provider at any time, and in any way.
+            present = trace.get_tracer_provider()
+            if not isinstance(present, trace.ProxyTracerProvider):
+                self.join = None
+                self.own_tracer = join(present) or self.own_tracer
+        return self.own_tracer
 
 
 _active: Runtime | None = None

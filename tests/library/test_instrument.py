@@ -144,6 +144,136 @@ def test_the_applications_provider_is_joined() -> None:
     assert not outside.attributes
 
 
+APPLICATION = """
+    import json, threading
+    from opentelemetry import trace
+    from opentelemetry.trace import set_tracer_provider
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    import agentprof
+    from agentprof import _settings
+    _settings.DEFAULT_ENDPOINT = "http://127.0.0.1:9/v1/traces"
+
+    mine, asked = InMemorySpanExporter(), InMemorySpanExporter()
+    def set_up():
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(mine))
+        set_tracer_provider(provider)
+    tracer = trace.get_tracer("application")
+    def names(exporter):
+        return [span.name for span in exporter.get_finished_spans()]
+    """
+
+
+@pytest.mark.parametrize("order", ["agentprof.instrument(); set_up()", "set_up(); agentprof.instrument()"])
+def test_the_application_sets_its_provider(order: str) -> None:
+    """Before or after us: its spans and ours go where it sends them, none of ours anywhere else."""
+    found = run(
+        APPLICATION
+        + f"""
+    {order}
+    with tracer.start_as_current_span("outside"):
+        with agentprof.task("t", id="x") as task, tracer.start_as_current_span("theirs"):
+            with agentprof.tool("search"):
+                pass
+    agentprof.flush()
+    ids = [span.attributes.get("agentprof.task.id") for span in mine.get_finished_spans()]
+    stats = agentprof.stats()
+    summary = task.summary()
+    print(json.dumps({{
+        "names": names(mine), "ids": ids, "elsewhere": stats.sent + stats.spooled + stats.waiting,
+        "nodes": [row.path for row in summary.nodes], "complete": summary.complete,
+        "failures": stats.failures,
+    }}))
+    """
+    )
+    assert found == {
+        "names": ["execute_tool search", "theirs", "t", "outside"],
+        "ids": ["x", "x", "x", None],
+        "elsewhere": 0,
+        "nodes": [["t"], ["t", "search"]],
+        "complete": True,
+        "failures": {},
+        "stderr": "",
+    }
+
+
+def test_spans_before_the_application_sets_its_provider() -> None:
+    """They go to the collector that would be looked for; a task open then ends there too."""
+    found = run(
+        APPLICATION
+        + """
+    agentprof.instrument()
+    with agentprof.task("before"):
+        set_up()
+        with agentprof.tool("search"):
+            pass
+    with agentprof.task("after"):
+        pass
+    agentprof.flush()
+    print(json.dumps({"mine": names(mine), "spooled": agentprof.stats().spooled}))
+    """
+    )
+    assert found == {"mine": ["execute_tool search", "after"], "spooled": 1, "stderr": ""}
+
+
+def test_our_own_export_goes_along() -> None:
+    """An exporter given to us gets all spans, the application's among them, and each once, from any thread."""
+    found = run(
+        APPLICATION
+        + """
+    agentprof.instrument(exporter=asked)
+    set_up()
+    start = threading.Barrier(8)
+    def work():
+        start.wait()
+        with agentprof.task("t"):
+            pass
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    with tracer.start_as_current_span("theirs"):
+        pass
+    agentprof.flush()
+    print(json.dumps({"mine": names(mine).count("theirs"), "asked": sorted(names(asked))}))
+    """
+    )
+    assert found == {"mine": 1, "asked": ["t"] * 8 + ["theirs"], "stderr": ""}
+
+
+def test_no_global_provider_is_claimed() -> None:
+    """A program that sets none has none: spans of others are not recorded, and none of it is undone."""
+    found = run(
+        APPLICATION
+        + """
+    agentprof.instrument(exporter=asked)
+    with agentprof.task("t"), tracer.start_as_current_span("theirs"):
+        pass
+    agentprof.uninstrument()
+    kind = type(trace.get_tracer_provider()).__name__
+    print(json.dumps({"provider": kind, "asked": names(asked)}))
+    """
+    )
+    assert found == {"provider": "ProxyTracerProvider", "asked": ["t"], "stderr": ""}
+
+
+def test_a_provider_that_is_not_the_sdks() -> None:
+    """It records nothing of ours, so our own goes on."""
+    found = run(
+        APPLICATION
+        + """
+    agentprof.instrument(exporter=asked)
+    set_tracer_provider(trace.NoOpTracerProvider())
+    with agentprof.task("t"):
+        pass
+    agentprof.flush()
+    print(json.dumps({"asked": names(asked)}))
+    """
+    )
+    assert found == {"asked": ["t"], "stderr": ""}
+
+
 def test_an_exporter_of_ones_own() -> None:
     """`exporter=` gets every span, also beside an application's own export; it is not shut down by the undo."""
     mine, theirs = InMemorySpanExporter(), InMemorySpanExporter()
