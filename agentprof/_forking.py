@@ -8,6 +8,7 @@ such an import, which happens once a process and takes some tenths of a second.
 from __future__ import annotations
 
 import contextlib
+import logging  # noqa: F401 (see the end)
 import os
 import sys
 import threading
@@ -62,4 +63,6 @@ def _after_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    # What is registered last runs first before a fork. `logging` takes its lock there, which imports need: it has
+    # to be imported before this, so that it takes it after our wait.
     os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

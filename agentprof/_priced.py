@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from agentprof.pricing import Pricer
 
 _MODEL_OPERATIONS: Final = frozenset(("chat", "text_completion", "embeddings"))
-_COUNTS: Final = (
-    ("input", attributes.INPUT_TOKENS),
-    ("output", attributes.OUTPUT_TOKENS),
-    ("cache_read", attributes.CACHE_READ_TOKENS),
-    ("cache_write", attributes.CACHE_WRITE_TOKENS),
-    ("cache_write_1h", attributes.CACHE_WRITE_1H_TOKENS),
-    ("reasoning", attributes.REASONING_TOKENS),
-)
+_COUNTS: Final = {
+    attributes.INPUT_TOKENS: "input",
+    attributes.OUTPUT_TOKENS: "output",
+    attributes.CACHE_READ_TOKENS: "cache_read",
+    attributes.CACHE_WRITE_TOKENS: "cache_write",
+    attributes.CACHE_WRITE_1H_TOKENS: "cache_write_1h",
+    attributes.REASONING_TOKENS: "reasoning",
+}
 
 
 class PricedSpan(ReadableSpan):
@@ -67,7 +67,7 @@ class PricedSpan(ReadableSpan):
 
 def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
     """The span with its cost; the same object if it has one already or none can be given."""
-    said = span.attributes
+    said = _plain_attributes(span)
     if not said or attributes.COST in said or attributes.COST_UNPRICED in said:
         return span
     scope = span.instrumentation_scope
@@ -78,6 +78,12 @@ def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
         return span
     added = cost_attributes(cost)
     return PricedSpan(span, {**said, **added}) if added else span
+
+
+def _plain_attributes(span: ReadableSpan) -> Mapping[str, Any]:
+    """The attributes as a dict: each access to the SDK's own mapping takes longer than a copy of all."""
+    held = getattr(getattr(span, "_attributes", None), "_dict", None)
+    return held if type(held) is dict else dict(span.attributes or {})
 
 
 def cost_attributes(cost: Cost) -> dict[str, Any]:
@@ -121,19 +127,16 @@ def _answered_call(span: ReadableSpan, said: Mapping[str, Any]) -> Span | None:
     ):
         return None
     usage: dict[str, Any] = {}
-    for field, name in _COUNTS:
-        count = said.get(name)
-        if count is not None:
+    for name, count in said.items():
+        field = _COUNTS.get(name)
+        if field is not None:
             if type(count) is not int or count < 0:
                 return None
             usage[field] = count
+        elif name.startswith(attributes.SERVER_TOOLS):
+            return None  # rare, and read with care
     if usage["input"] < usage.get("cache_read", 0) + usage.get("cache_write", 0):
         return None
-    tools = {
-        name[len(attributes.SERVER_TOOLS) :]: count
-        for name, count in said.items()
-        if name.startswith(attributes.SERVER_TOOLS) and count
-    }
     port = said.get(attributes.SERVER_PORT)
     server = said.get(attributes.SERVER_ADDRESS)
     return Span(
@@ -147,6 +150,6 @@ def _answered_call(span: ReadableSpan, said: Mapping[str, Any]) -> Span | None:
             provider=said.get(attributes.PROVIDER),
             server=f"{server}:{port}" if port is not None else server,
             service_tier=said.get(attributes.SERVICE_TIER),
-            usage=Usage(**usage, server_tools=tools),
+            usage=Usage(**usage),
         ),
     )

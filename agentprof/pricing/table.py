@@ -7,6 +7,7 @@ and asked for prices, never for sums. The sums equal those of its own `calc_pric
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -34,10 +35,18 @@ _TOOLS = {
 class PriceTable:
     """The prices of one state of genai-prices."""
 
-    def __init__(self, snapshot: DataSnapshot, version: str) -> None:
+    def __init__(
+        self, snapshot: DataSnapshot, version: str, latest: Callable[[], DataSnapshot] | None = None
+    ) -> None:
         self.snapshot = snapshot
         self.version = version
+        self._latest = latest
         self._days: dict[tuple[str | None, str, str | None, int], _Day | None] = {}
+
+    @property
+    def is_current(self) -> bool:
+        """Whether genai-prices has nothing newer."""
+        return self._latest is not None and self._latest() is self.snapshot
 
     def price(self, provider: str | None, model: str, tier: str | None, start_ns: int) -> Price | None:
         """The price of a model for a call that started then; None: the table has none."""
@@ -81,6 +90,8 @@ def load_table(loaded: PriceTable | None = None) -> PriceTable | None:
 
     A version before 0.2, which other packages may have brought, has another shape and counts as none.
     """
+    if loaded is not None and loaded.is_current:
+        return loaded
     try:
         from genai_prices import __version__
         from genai_prices.data_snapshot import get_snapshot
@@ -88,10 +99,8 @@ def load_table(loaded: PriceTable | None = None) -> PriceTable | None:
     except ImportError:
         return None
     snapshot = get_snapshot()
-    if loaded is not None and loaded.snapshot is snapshot:
-        return loaded
     updated = f" updated {snapshot.timestamp.isoformat()}" if snapshot.from_auto_update else ""
-    return PriceTable(snapshot, f"genai-prices {__version__}{updated}")
+    return PriceTable(snapshot, f"genai-prices {__version__}{updated}", get_snapshot)
 
 
 class _Day:

@@ -89,6 +89,7 @@ def start(folder: Path) -> Callable[..., subprocess.Popen[str]]:
         return subprocess.Popen(
             [sys.executable, "-c", head + textwrap.dedent(program), *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": str(TESTS), "AGENTPROF_SPOOL": str(folder), **environment},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
