@@ -1,6 +1,7 @@
 """What a person reads of one summary, as short texts and rows; drawing them is for others.
 
-Everything here takes a summary in its JSON form (`TaskSummary.to_dict()`).
+Everything here takes a summary in its JSON form (`TaskSummary.to_dict()`), with its texts made printable
+(`_format.printable_document`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ _UNPRICED = {
 }
 
 
+HEAD_GAP = "   "
+_NAME = 24
+"""Columns of a name that an id does not take."""
+_ID = len("task 01234567")
 KEY_GAP = "   "
 """Between two parts in the key of a bar."""
 
@@ -56,6 +61,31 @@ class Part(NamedTuple):
     name: str
     ns: int
     share: str
+
+
+class Head(NamedTuple):
+    """What stands above the timeline."""
+
+    name: str
+    outcome: str
+    wall: str
+    task_id: str
+    """Empty where there is no room."""
+
+
+def head(summary: Document, width: int) -> Head:
+    """The first line in `width` columns: of name and id as much as fits, outcome and time whole."""
+    ended, wall = outcome(summary), fmt.duration(summary["wall_ns"])
+    room = width - sum(map(fmt.cells, (ended, wall))) - 2 * len(HEAD_GAP)
+    name, task_id = summary["name"], f"task {summary['task_id']}"
+    # A name is known without its end; an id is not, and the report of the task is asked for by it.
+    beside = room - len(HEAD_GAP) - fmt.cells(task_id)
+    if beside < min(fmt.cells(name), _NAME):
+        beside = min(fmt.cells(name), _NAME)
+        task_id = fmt.cut(task_id, room - len(HEAD_GAP) - beside)
+    if fmt.cells(task_id) < _ID:
+        return Head(fmt.cut(name, max(room, 1)), ended, wall, "")
+    return Head(fmt.cut(name, beside), ended, wall, task_id)
 
 
 def parts(summary: Document) -> list[Part]:
@@ -122,7 +152,7 @@ def cost(summary: Document) -> str:
         return f"unknown: {missing}" if missing else fmt.UNKNOWN
     if summary["cost_complete"]:
         return fmt.money(amount)
-    return f"≥ {fmt.money(amount)}, without {missing}" if missing else f"≥ {fmt.money(amount)}"
+    return f"{fmt.at_least(amount)}, without {missing}" if missing else fmt.at_least(amount)
 
 
 def short_cost(summary: Document) -> str:
@@ -130,7 +160,7 @@ def short_cost(summary: Document) -> str:
     amount = summary["cost_usd"]
     if amount is None:
         return "unknown" if summary["calls"] else fmt.UNKNOWN
-    return fmt.money(amount) if summary["cost_complete"] else f"≥ {fmt.money(amount)}"
+    return fmt.money(amount) if summary["cost_complete"] else fmt.at_least(amount)
 
 
 def missing_from_cost(summary: Document) -> str:
@@ -140,8 +170,10 @@ def missing_from_cost(summary: Document) -> str:
 
 
 def tokens(summary: Document) -> str:
-    """Input with the share read from a cache, output with reasoning, and who did not say."""
+    """Input with the share read from a cache, output with reasoning, and who did not say; empty for no calls."""
     used = summary["tokens"]
+    if not summary["calls"] and used["input"] is None and used["output"] is None:
+        return ""
     text = f"{_known(used['input'])} in"
     if used["cache_read"] is not None and used["input"]:
         text += f" ({fmt.share(used['cache_read'], used['input'])} from cache)"
@@ -161,7 +193,7 @@ def _known(number: int | None) -> str:
 
 def calls(summary: Document) -> str:
     """Model calls and attempts, tool runs, and errors of both."""
-    text = fmt.plural(summary["calls"], "model call")
+    text = fmt.plural(summary["calls"], "model call") if summary["calls"] else "no model calls"
     if summary["attempts"] is not None and summary["attempts"] != summary["calls"]:
         text += f" in {fmt.plural(summary['attempts'], 'attempt')}"
     runs = sum(tool["runs"] for tool in summary["tools"].values())

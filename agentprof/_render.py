@@ -12,6 +12,11 @@ from agentprof import _lines
 if TYPE_CHECKING:
     from agentprof.summary import TaskSummary
 
+_ROWS = 100
+"""Rows of a profile that a person looks through; all of them are in the JSON."""
+_DEPTH = 12
+"""Levels that are indented."""
+
 # Of similar lightness, so that they can be told apart on white and on black.
 COLOURS = {
     "queue": "#b8860b",
@@ -35,10 +40,9 @@ def as_text(summary: TaskSummary, width: int = 80) -> str:
     Args:
         width: columns; lines are cut to it where they must be.
     """
-    document = summary.to_dict()
+    document = fmt.printable_document(summary.to_dict())
     lines = [
-        f"{document['name']}   {_lines.outcome(document)}   {fmt.duration(document['wall_ns'])}"
-        f"   task {document['task_id']}",
+        _lines.HEAD_GAP.join(filter(None, _lines.head(document, width))),
         _letter_bar(document, width),
         *_legend(document, width),
         "",
@@ -49,7 +53,7 @@ def as_text(summary: TaskSummary, width: int = 80) -> str:
     doubts = _lines.warnings(document)
     if doubts:
         lines += ["", *(f"! {doubt}" for doubt in doubts)]
-    return "\n".join(_cut(line, width) for line in lines)
+    return "\n".join(fmt.cut(line, width) for line in lines)
 
 
 def _letter_bar(document: dict[str, Any], width: int) -> str:
@@ -65,18 +69,36 @@ def _legend(document: dict[str, Any], width: int) -> list[str]:
 
 
 def _node_table(document: dict[str, Any], width: int) -> list[str]:
-    columns = f"{'total':>9} {'self':>9} {'runs':>5} {'calls':>5} {'tokens':>7} {'cost':>11}"
+    shown = profile(document)
+    room_for_cost = max(11, *(len(cost) for _, cost in shown))
+    columns = f"{'total':>9} {'self':>9} {'runs':>5} {'calls':>5} {'tokens':>7} {'cost':>{room_for_cost}}"
     room = max(12, width - len(columns) - 1)
     lines = [f"{'':<{room}} {columns}"]
-    for node, cost in zip(document["nodes"], total_costs(document["nodes"]), strict=True):
-        name = "  " * (len(node["path"]) - 1) + node["path"][-1]
+    for node, cost in shown:
         total, own = node["total"], node["self"]
         figures = (
             f"{fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} {node['runs']:>5} "
-            f"{total['calls'] or '':>5} {_tokens(total):>7} {cost:>11}"
+            f"{total['calls'] or '':>5} {_tokens(total):>7} {cost:>{room_for_cost}}"
         )
-        lines.append(f"{_cut(name, room):<{room}} {figures}")
-    return lines
+        lines.append(f"{fmt.padded(fmt.cut(indented(node), room), room)} {figures}")
+    hidden = len(document["nodes"]) - len(shown)
+    return [*lines, f"{hidden:,} rows with less time not shown"] if hidden else lines
+
+
+def profile(document: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """The rows of a profile with their total costs: of very many those with the most time, in their order."""
+    nodes = document["nodes"]
+    rows = list(zip(nodes, total_costs(nodes, sum(document["unpriced"].values())), strict=True))
+    if len(rows) <= _ROWS:
+        return rows
+    # A row has no more time than the one above it, which comes first: none is shown without those above.
+    longest = sorted(range(len(rows)), key=lambda at: -nodes[at]["total"]["path_ns"])
+    return [rows[at] for at in sorted(longest[:_ROWS])]
+
+
+def indented(node: Mapping[str, Any]) -> str:
+    """The name of a row under those above it."""
+    return "  " * min(len(node["path"]) - 1, _DEPTH) + str(node["path"][-1])
 
 
 def _tokens(figures: dict[str, Any]) -> str:
@@ -99,25 +121,51 @@ def node_cost(figures: Mapping[str, Any], *, bound: bool = False) -> str:
     """
     if figures["cost_usd"] is None:
         return "unknown" if figures["calls"] else ""
-    return ("≥ " if bound else "") + fmt.money(figures["cost_usd"])
+    return fmt.at_least(figures["cost_usd"]) if bound else fmt.money(figures["cost_usd"])
 
 
-def total_costs(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The total cost of each row of the profile, as a bound where a row below it is not priced."""
-    unpriced = [node["path"] for node in nodes if node["self"]["calls"] and node["self"]["cost_usd"] is None]
-    return [
-        node_cost(node["total"], bound=any(path[: len(node["path"])] == node["path"] for path in unpriced))
+def total_costs(nodes: Sequence[Mapping[str, Any]], missing: int) -> list[str]:
+    """The total cost of each row of the profile, as a bound where something is missing from it.
+
+    Args:
+        missing: the sum of the summary's `unpriced`.
+    """
+    rows = [
+        (tuple(node["path"]), node["self"]["calls"], node["total"]["calls"], node["self"]["cost_usd"])
         for node in nodes
     ]
+    bounds = bounded(rows, missing)
+    return [node_cost(node["total"], bound=row[0] in bounds) for node, row in zip(nodes, rows, strict=True)]
 
 
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
+Path = tuple[str, ...]
+
+
+def bounded(rows: Sequence[tuple[Path, int, int, object]], missing: int) -> set[Path]:
+    """The rows of a profile whose cost may lack something.
+
+    Those with a row below where nothing is priced; all with calls if that does not explain what is missing,
+    since a row does not say that a part of its calls has no price.
+
+    Args:
+        rows: path, own calls, calls with those below, known cost of its own.
+        missing: the sum of the summary's `unpriced`.
+    """
+    unpriced = [(path, calls) for path, calls, _, cost in rows if calls and cost is None]
+    if sum(calls for _, calls in unpriced) < missing:
+        return {path for path, _, calls, _ in rows if calls}
+    found: set[Path] = set()
+    for whole, _ in unpriced:
+        path = whole
+        while path and path not in found:
+            found.add(path)
+            path = path[:-1]
+    return found
 
 
 def as_html(summary: TaskSummary) -> str:
     """The summary as HTML without scripts or outside resources; every text of the task is escaped."""
-    document = summary.to_dict()
+    document = fmt.printable_document(summary.to_dict())
     parts = _lines.parts(document)
     facts = "".join(_html_row((label, text)) for label, text in _lines.facts(document))
     doubts = "".join(f"<li>{html.escape(doubt)}</li>" for doubt in _lines.warnings(document))
@@ -150,7 +198,7 @@ def _html_row(cells: Sequence[str], tag: str = "td", indent: int = 0) -> str:
 
 def _html_nodes(document: dict[str, Any]) -> str:
     rows = _html_row(("", "total", "self", "runs", "calls", "tokens", "cost"), "th")
-    for node, cost in zip(document["nodes"], total_costs(document["nodes"]), strict=True):
+    for node, cost in profile(document):
         total, own = node["total"], node["self"]
         cells = (
             node["path"][-1],
@@ -161,5 +209,5 @@ def _html_nodes(document: dict[str, Any]) -> str:
             _tokens(total),
             cost,
         )
-        rows += _html_row(cells, indent=len(node["path"]) - 1)
+        rows += _html_row(cells, indent=min(len(node["path"]) - 1, _DEPTH))
     return f"<table>{rows}</table>"

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from agentprof import _format as fmt
 from agentprof import _lines
-from agentprof._render import COLOURS, node_cost, sum_tokens, total_costs
+from agentprof._render import COLOURS, indented, node_cost, profile, sum_tokens
 from agentprof_collector.reports import Document, ReportName
+from agentprof_collector.tables import Column, FittedTable
 
 DEFAULT_ROWS = 30
 """Rows of a table in a terminal where no limit is given."""
@@ -29,19 +30,17 @@ def draw(name: ReportName, document: Document, console: Console | None = None) -
     Args:
         console: where to; default stdout, 80 columns where it is no terminal.
     """
-    _DRAWINGS[name](console or Console(highlight=False), document)
+    _DRAWINGS[name](console or Console(highlight=False), fmt.printable_document(document))
 
 
-def draw_task(console: Console, document: Mapping[str, Any]) -> None:
+def _draw_task(console: Console, document: Mapping[str, Any]) -> None:
     """One task: header, timeline, facts, profile, doubts."""
-    head = Text.assemble(
-        (document["name"], "bold"),
-        "  ",
-        _outcome(document),
-        f"  {fmt.duration(document['wall_ns'])}  ",
-        (f"task {document['task_id']}", "dim"),
-    )
-    console.print(head, overflow="ellipsis", no_wrap=True)
+    head = _lines.head(document, console.width)
+    gap = _lines.HEAD_GAP
+    line = Text.assemble((head.name, "bold"), gap, _outcome(document), gap, head.wall)
+    if head.task_id:
+        line.append(gap + head.task_id, style="dim")
+    console.print(line, overflow="ellipsis", no_wrap=True)
     _bar(console, document)
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim", no_wrap=True)
@@ -81,16 +80,25 @@ def _bar(console: Console, document: Mapping[str, Any]) -> None:
 
 def _profile(console: Console, document: Mapping[str, Any]) -> None:
     wide = console.width >= _WIDE
-    table = _table("")
-    for head in ("runs", "total", "self", "calls", "tokens", "cost"):
-        _number(table, head)
-    if wide:
-        for head in ("errors", "busy", "self tokens", "self cost"):
-            _number(table, head)
-    for node, cost in zip(document["nodes"], total_costs(document["nodes"]), strict=True):
+    columns = [
+        Column("runs", 4),
+        Column("total"),
+        Column("self", 2),
+        Column("calls", 5),
+        Column("tokens", 3),
+        Column("cost"),
+    ]
+    extra = [
+        Column("errors", 9, extra=True),
+        Column("busy", 8, extra=True),
+        Column("self tokens", 7, extra=True),
+        Column("self cost", 6, extra=True),
+    ]
+    table = FittedTable("", *columns, *(extra if wide else ()))
+    shown = profile(document)
+    for node, cost in shown:
         total, own = node["total"], node["self"]
-        style = "bold" if node["kind"] == "task" else ""
-        name = Text("  " * (len(node["path"]) - 1) + node["path"][-1], style=style)
+        name = Text(indented(node), style="bold" if node["kind"] == "task" else "")
         if node["errors"] and not wide:
             name.append(f" ({fmt.plural(node['errors'], 'error')})", style="red")
         cells = [
@@ -104,15 +112,18 @@ def _profile(console: Console, document: Mapping[str, Any]) -> None:
         if wide:
             errors = f"{node['errors']:,}" if node["errors"] else ""
             cells += [errors, fmt.duration(total["busy_ns"]), _tokens(own), node_cost(own)]
-        table.add_row(name, *cells)
-    console.print(table)
+        table.add(name, *cells)
+    table.print(console)
+    if len(shown) < len(document["nodes"]):
+        hidden = f"{len(document['nodes']) - len(shown):,} rows with less time not shown: --json, or --csv"
+        console.print(Text(hidden, style="dim"))
 
 
 def _tokens(figures: Mapping[str, Any]) -> str:
     return fmt.short_count(sum_tokens(figures["tokens"])) if figures["calls"] else ""
 
 
-def draw_tasks(console: Console, document: Mapping[str, Any]) -> None:
+def _draw_tasks(console: Console, document: Mapping[str, Any]) -> None:
     """A row a task and a line of totals, or a row a group."""
     if not document["groups"]:
         console.print("No task is stored that fits.")
@@ -124,20 +135,22 @@ def draw_tasks(console: Console, document: Mapping[str, Any]) -> None:
 
 def _tasks(console: Console, document: Mapping[str, Any]) -> None:
     wide = console.width >= _WIDE
-    table = _table("task")
-    table.add_column("id", no_wrap=True, style="dim")
+    columns = [
+        Column("id", right=False, style="dim"),
+        *([Column("started", 7, right=False, extra=True)] if wide else ()),
+        Column("outcome", right=False),
+        Column("wall", 1),
+        Column("calls", 3),
+        Column("tokens", 4),
+        Column("cost"),
+        Column("waited most for", 2, right=False),
+    ]
     if wide:
-        table.add_column("started", no_wrap=True)
-    table.add_column("outcome", no_wrap=True)
-    for head in ("wall", "calls", "tokens", "cost"):
-        _number(table, head)
-    table.add_column("waited most for", no_wrap=True)
-    if wide:
-        _number(table, "retries")
-        table.add_column("labels", overflow="ellipsis", no_wrap=True, max_width=30)
+        columns += [Column("retries", 5, extra=True), Column("labels", 6, right=False, width=30, extra=True)]
+    table = FittedTable("task", *columns)
     ids = fmt.short_ids([task["task_id"] for task in document["tasks"]])
     for task, short_id in zip(document["tasks"], ids, strict=True):
-        cells: list[str | Text] = [Text(task["name"]), Text(short_id)]
+        cells: list[str | Text] = [Text(short_id)]
         if wide:
             cells.append(_started(task["start_ns"]))
         used = sum_tokens(task["tokens"])
@@ -152,8 +165,8 @@ def _tasks(console: Console, document: Mapping[str, Any]) -> None:
         if wide:
             retries = sum(number or 0 for number in task["retries"].values())
             cells += [str(retries or ""), Text(_labels(task))]
-        table.add_row(*cells)
-    console.print(table)
+        table.add(Text(task["name"]), *cells)
+    table.print(console)
     (group,) = document["groups"]
     hidden = group["tasks"] - len(document["tasks"])
     console.print()
@@ -176,10 +189,22 @@ def _totals(group: Mapping[str, Any]) -> str:
 def _groups(console: Console, document: Mapping[str, Any]) -> None:
     key = document["selection"]["group_by"]
     wide = console.width >= _WIDE
-    table = _table(key.removeprefix("label."))
-    heads = ["tasks", "ok/fail/?", "wall p50", "p95", "p99", "cost", "per success"]
-    for head in [*heads, "cost p50", "cost p95", "calls", "tokens"] if wide else heads:
-        _number(table, head)
+    columns = [
+        Column("tasks"),
+        Column("ok/fail/?", 3),
+        Column("wall p50", 1),
+        Column("p95", 4),
+        Column("p99", 6),
+        Column("cost"),
+        Column("per success", 2),
+    ]
+    extra = [
+        Column("cost p50", 7, extra=True),
+        Column("cost p95", 8, extra=True),
+        Column("calls", 9, extra=True),
+        Column("tokens", 10, extra=True),
+    ]
+    table = FittedTable(key.removeprefix("label."), *columns, *(extra if wide else ()))
     for group in document["groups"]:
         (value,) = group["key"].values()
         outcomes, wall = group["outcomes"], group["wall_ns"]
@@ -196,8 +221,8 @@ def _groups(console: Console, document: Mapping[str, Any]) -> None:
             cost = group["cost_usd"]
             cells += [_quantile(cost["p50"]), _quantile(cost["p95"]), f"{group['calls']:,}"]
             cells.append(fmt.short_count(sum_tokens(group["tokens"])))
-        table.add_row(Text("unknown" if value is None else value), *cells)
-    console.print(table)
+        table.add(Text("unknown" if value is None else value), *cells)
+    table.print(console)
     console.print(Text("p99 needs 100 tasks; ≥: something is missing from the cost", style="dim"))
 
 
@@ -205,7 +230,7 @@ def _group_cost(group: Mapping[str, Any]) -> str:
     amount = group["total_cost_usd"]
     if amount is None:
         return "unknown"
-    return fmt.money(amount) if group["cost_complete"] else f"≥ {fmt.money(amount)}"
+    return fmt.money(amount) if group["cost_complete"] else fmt.at_least(amount)
 
 
 def _quantile(amount: str | None) -> str:
@@ -216,18 +241,27 @@ def _interval(group: Mapping[str, Any]) -> str:
     bounds = group["cost_per_success_usd"]
     if bounds is None:
         return fmt.UNKNOWN
-    mark = "" if group["cost_complete"] else "≥ "
-    low, high = fmt.money(bounds["low"]), fmt.money(bounds["high"])
-    return mark + (low if low == high else f"{low} to {high}")
+    shown = fmt.money if group["cost_complete"] else fmt.at_least
+    low, high = shown(bounds["low"]), shown(bounds["high"])
+    return low if low == high else f"{low} to {high}"
 
 
-def draw_parts(console: Console, document: Mapping[str, Any]) -> None:
+def _draw_parts(console: Console, document: Mapping[str, Any]) -> None:
     """A row a step, agent, tool or model."""
-    table = _table(document["by"])
-    for head in ("tasks", "runs", "errors", "total", "self", "busy", "calls", "tokens", "cost"):
-        _number(table, head)
+    table = FittedTable(
+        document["by"],
+        Column("tasks", 7),
+        Column("runs", 5),
+        Column("errors", 3),
+        Column("total"),
+        Column("self", 2),
+        Column("busy", 8),
+        Column("calls", 6),
+        Column("tokens", 4),
+        Column("cost"),
+    )
     for row in document["rows"]:
-        table.add_row(
+        table.add(
             Text(row["name"]),
             f"{row['tasks']:,}",
             f"{row['runs']:,}",
@@ -237,19 +271,26 @@ def draw_parts(console: Console, document: Mapping[str, Any]) -> None:
             fmt.duration(row["busy_ns"]),
             f"{row['calls']:,}" if row["calls"] else "",
             _tokens(row),
-            node_cost(row),
+            node_cost(row, bound=not row["cost_complete"]),
         )
-    console.print(table)
+    table.print(console)
+    if not all(row["cost_complete"] for row in document["rows"]):
+        console.print(Text("≥: something is missing from the cost", style="dim"))
     _say_hidden(console, document["count"] - len(document["rows"]))
 
 
-def draw_calls(console: Console, document: Mapping[str, Any]) -> None:
+def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
     """A row a model call."""
     wide = console.width >= _WIDE
-    table = _table("call")
-    heads = ["time", "first token", "attempts", "in", "out", "cost"]
-    for head in [*heads, "of which"] if wide else heads:
-        _number(table, head)
+    columns = [
+        Column("time"),
+        Column("first token", 1),
+        Column("attempts", 4),
+        Column("in", 3),
+        Column("out", 2),
+        Column("cost"),
+    ]
+    table = FittedTable("call", *columns, *([Column("of which", 9, extra=True)] if wide else ()))
     for call in document["calls"]:
         name = Text(call["model"] or "unknown model")
         if call["error"]:
@@ -265,24 +306,14 @@ def draw_calls(console: Console, document: Mapping[str, Any]) -> None:
         if wide:
             phases = sorted(call["phases_ns"].items(), key=lambda phase: -phase[1])
             cells.append(", ".join(f"{name} {fmt.duration(ns)}" for name, ns in phases[:3] if ns))
-        table.add_row(name, *cells)
-    console.print(table)
+        table.add(name, *cells)
+    table.print(console)
     _say_hidden(console, document["count"] - len(document["calls"]))
 
 
 def _say_hidden(console: Console, rows: int) -> None:
     if rows > 0:
         console.print(Text(f"{rows:,} more not shown: --limit", style="dim"))
-
-
-def _table(first: str) -> Table:
-    table = Table(box=None, pad_edge=False, expand=True, header_style="dim", padding=(0, 1, 0, 0))
-    table.add_column(first, no_wrap=True, overflow="ellipsis", ratio=1, min_width=10)
-    return table
-
-
-def _number(table: Table, head: str) -> None:
-    table.add_column(head, justify="right", no_wrap=True)
 
 
 def _started(start_ns: int) -> str:
@@ -294,8 +325,8 @@ def _labels(task: Mapping[str, Any]) -> str:
 
 
 _DRAWINGS: dict[ReportName, Callable[[Console, Mapping[str, Any]], None]] = {
-    "task": draw_task,
-    "tasks": draw_tasks,
-    "parts": draw_parts,
-    "calls": draw_calls,
+    "task": _draw_task,
+    "tasks": _draw_tasks,
+    "parts": _draw_parts,
+    "calls": _draw_calls,
 }

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agentprof import _format as fmt
 from agentprof import _lines, _render
 from agentprof.model import Call, Cost, FailedAttempt, Phase, Span, TaskMark, Tool, Usage
 from agentprof.rollup import roll_up
-from agentprof.summary import TIMELINE, TaskSummary
+from agentprof.summary import TIMELINE, TaskSummary, Warn
 
 MS = 1_000_000
 
@@ -106,7 +111,95 @@ def test_the_text_keeps_to_its_width(width: int) -> None:
     """Also with a long name; a cut line says so."""
     text = _render.as_text(summary(name="x" * 300), width=width)
     assert max(map(len, text.splitlines())) <= width
-    assert text.splitlines()[0].endswith("…")
+    assert "x…   success   1.00 s" in text.splitlines()[0]
+
+
+@given(
+    st.text(min_size=1, max_size=60),
+    st.text(min_size=1, max_size=80),
+    st.integers(min_value=30, max_value=140),
+)
+def test_the_head_keeps_outcome_and_time(name: str, task_id: str, width: int) -> None:
+    """Name and id share what is left; an id is cut only after the first 24 columns of the name are safe."""
+    document = fmt.printable_document({"name": name, "task_id": task_id, "wall_ns": 10**9, "outcome": None})
+    head = _lines.head(document, width)
+    assert (head.outcome, head.wall) == ("unknown", "1.00 s")
+    assert fmt.cells(_lines.HEAD_GAP.join(filter(None, head))) <= width
+    if width >= 48 and fmt.cells(document["name"]) <= 24:
+        assert head.name == document["name"]
+
+
+NASTY = "\x1b[31mred\x1b]0;title\x07\nsecond\tline\u202e\x9b"
+
+
+def test_texts_of_a_task_cannot_act_on_a_terminal() -> None:
+    """Names, ids, labels, models and tools are written out, in the text and in the HTML."""
+    found = summary(usage=USED, cost=PRICED)
+    nodes = [msgspec.structs.replace(node, path=[part + NASTY for part in node.path]) for node in found.nodes]
+    nasty = msgspec.structs.replace(
+        found,
+        name=NASTY,
+        task_id=NASTY,
+        labels={NASTY: NASTY},
+        nodes=nodes,
+        tools={NASTY: found.tools["look"]},
+        warnings=[Warn(code=NASTY, count=1, detail=NASTY)],
+    )
+    plain = _render.as_text(found, width=200)
+    for drawing in (_render.as_text(nasty, width=200), _render.as_html(nasty)):
+        assert not [char for char in drawing if unicodedata.category(char) in ("Cc", "Cf") and char != "\n"]
+        assert "\\x1b[31mred" in drawing
+    assert len(_render.as_text(nasty, width=200).splitlines()) == len(plain.splitlines()) + 2
+
+
+def test_wide_characters_keep_the_columns() -> None:
+    """A name of characters two columns wide is cut and padded by columns."""
+    for width in (60, 80):
+        text = _render.as_text(summary(name="日本語" * 20), width=width)
+        assert max(map(fmt.cells, text.splitlines())) <= width
+
+
+def test_no_model_calls_are_said_to_be_none() -> None:
+    """A task that called no model has no unknown tokens."""
+    mark = TaskMark(id="a", starts=True, name="idle")
+    root = Span(trace_id="t", span_id="r", kind="task", title="idle", start_ns=1, end_ns=9, task=mark)
+    text = _render.as_text(roll_up("a", [root]))
+    assert "calls        no model calls, 0 tool runs" in text
+    assert "tokens  " not in text.partition("total")[0]
+    assert "unknown in" not in text
+
+
+def test_a_huge_profile_shows_the_rows_with_the_most_time() -> None:
+    """100 of 30,000 rows, none without those above it, drawn at once; the rest is counted."""
+    mark = TaskMark(id="a", starts=True, name="wide")
+    root = Span(trace_id="t", span_id="r", kind="task", title="wide", start_ns=0, end_ns=10**12, task=mark)
+    calls = [
+        Span(
+            trace_id="t",
+            span_id=f"c{at}",
+            parent_id="r",
+            kind="model",
+            title=f"m-{at:05d}",
+            start_ns=at * 1_000_000,
+            end_ns=at * 1_000_000 + at + 1,
+            call=Call(model=f"m-{at:05d}"),
+        )
+        for at in range(30_000)
+    ]
+    text = _render.as_text(roll_up("a", [root, *calls]))
+    assert "29,901 rows with less time not shown" in text
+    shown = [line.split()[0] for line in text.splitlines() if line.startswith("  m-")]
+    assert shown == [f"m-{at:05d}" for at in range(29_999, 29_900, -1)]
+
+
+@pytest.mark.parametrize("cost", ["1e-300", "1e300", "123456789012.3"])
+def test_amounts_of_any_size_keep_the_width(cost: str) -> None:
+    """Tiny and huge costs are shown whole, and push nothing out of the line."""
+    amount = Decimal(cost)
+    odd = Cost(amount_usd=amount, by_class_usd={"input": amount}, source="given")
+    for line in _render.as_text(summary(usage=USED, cost=odd)).splitlines():
+        assert len(line) <= 80
+        assert not line.endswith("…")
 
 
 def test_unknown_is_said() -> None:
@@ -134,7 +227,9 @@ def test_a_bound_names_what_is_missing() -> None:
         {"path": ["a", "b"], "self": figures, "total": figures},
         {"path": ["a", "c"], "self": figures | {"cost_usd": None}, "total": figures | {"cost_usd": None}},
     ]
-    assert _render.total_costs(nodes) == ["≥ $1.00", "$1.00", "unknown"]
+    assert _render.total_costs(nodes, 1) == ["≥ $1.00", "$1.00", "unknown"]
+    # One call more has no price, and no row is without: it is among priced ones.
+    assert _render.total_costs(nodes, 2) == ["≥ $1.00", "≥ $1.00", "unknown"]
 
 
 class _Tags(HTMLParser):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from agentprof._render import bounded
 from agentprof.summary import TOKENS, NodeRow, TaskSummary
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
@@ -24,6 +25,7 @@ _COLUMNS = (
     "calls",
     *(f"tokens.{name}" for name in TOKENS),
     "cost_usd",
+    "cost_complete",
 )
 
 
@@ -45,17 +47,15 @@ class PartRow(msgspec.Struct, kw_only=True):
     tokens: dict[str, int | None] = msgspec.field(default_factory=lambda: dict.fromkeys(TOKENS))
     cost_usd: Decimal | None = None
     """The known part; None if nothing is known."""
+    cost_complete: bool = True
+    """Nothing is missing from the cost, as far as the profiles say."""
 
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows by the most time on the timeline first, then by name."""
     found: dict[str, PartRow] = {}
     for summary in without_sub_tasks(selected(store, selection)):
-        nodes = [node for node in summary.nodes if node.kind == selection.by]
-        for name in {node.path[-1] for node in nodes}:
-            found.setdefault(name, PartRow(name=name)).tasks += 1
-        for node in nodes:
-            _add(found[node.path[-1]], node, counted_above=_counted_above(summary, node))
+        _add_summary(found, summary, str(selection.by))
     ordered = sorted(found.values(), key=lambda row: (-row.path_ns, row.name))
     return {
         "schema": 1,
@@ -69,6 +69,22 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a name."""
     return [flat_row(row, _COLUMNS) for row in document["rows"]]
+
+
+def _add_summary(found: dict[str, PartRow], summary: TaskSummary, kind: str) -> None:
+    nodes = {tuple(node.path): node for node in summary.nodes if node.kind == kind}
+    bounds = bounded(
+        [(tuple(row.path), row.self.calls, row.total.calls, row.self.cost_usd) for row in summary.nodes],
+        sum(summary.unpriced.values()),
+    )
+    for name in {path[-1] for path in nodes}:
+        found.setdefault(name, PartRow(name=name)).tasks += 1
+    for path, node in nodes.items():
+        # A row above of the same kind and name has this one in its totals already.
+        counted = any(path[at] == path[-1] and path[: at + 1] in nodes for at in range(len(path) - 1))
+        row = found[path[-1]]
+        row.cost_complete &= path not in bounds
+        _add(row, node, counted_above=counted)
 
 
 def _add(row: PartRow, node: NodeRow, *, counted_above: bool) -> None:
@@ -85,13 +101,3 @@ def _add(row: PartRow, node: NodeRow, *, counted_above: bool) -> None:
             row.tokens[name] = (row.tokens[name] or 0) + count
     if node.total.cost_usd is not None:
         row.cost_usd = (row.cost_usd or Decimal(0)) + node.total.cost_usd
-
-
-def _counted_above(summary: TaskSummary, node: NodeRow) -> bool:
-    """Whether a row above of the same kind and name has this one in its totals already."""
-    same = {tuple(other.path) for other in _alike(summary.nodes, node)}
-    return any(tuple(node.path[:length]) in same for length in range(1, len(node.path)))
-
-
-def _alike(nodes: Iterable[NodeRow], node: NodeRow) -> Iterator[NodeRow]:
-    return (other for other in nodes if other.kind == node.kind and other.path[-1] == node.path[-1])

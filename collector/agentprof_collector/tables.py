@@ -1,0 +1,91 @@
+"""Tables that leave out whole columns where a terminal is narrow, and say so, rather than cut figures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_GAP = 1
+_FIRST = 12
+"""Columns the names of the rows have at least, if they are as long."""
+
+
+class Column(NamedTuple):
+    """A column after the first."""
+
+    head: str
+    leaves: int = 0
+    """Where there is no room the column with the highest number goes first; 0 stays."""
+    right: bool = True
+    style: str = ""
+    width: int = 1_000
+    """Terminal columns at most; what is longer ends in "…"."""
+    extra: bool = False
+    """Shown only where there is room, and not missed elsewhere."""
+
+
+class FittedTable:
+    """Rows with a name and figures.
+
+    Args:
+        first: head of the names.
+        columns: those of the figures, from left to right.
+    """
+
+    def __init__(self, first: str, *columns: Column) -> None:
+        self._first = first
+        self._columns = columns
+        self._rows: list[tuple[Text, tuple[str | Text, ...]]] = []
+
+    def add(self, name: Text, *cells: str | Text) -> None:
+        """Add a row with a cell a column."""
+        self._rows.append((name, cells))
+
+    def print(self, console: Console) -> None:
+        """Draw what fits, and name the columns that do not."""
+        kept = self._fitting(console.width)
+        table = Table(box=None, pad_edge=False, expand=True, header_style="dim", padding=(0, _GAP, 0, 0))
+        table.add_column(self._first, no_wrap=True, overflow="ellipsis", ratio=1, min_width=10)
+        for at in kept:
+            column = self._columns[at]
+            table.add_column(
+                column.head,
+                justify="right" if column.right else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+                style=column.style,
+                max_width=column.width,
+            )
+        for name, cells in self._rows:
+            table.add_row(name, *(cells[at] for at in kept))
+        console.print(table)
+        left_out = [
+            column.head for at, column in enumerate(self._columns) if at not in kept and not column.extra
+        ]
+        if left_out:
+            hint = f"no room for: {', '.join(left_out)} (widen the terminal, or --json)"
+            console.print(Text(hint, style="dim"))
+
+    def _fitting(self, width: int) -> list[int]:
+        """The columns that fit beside the names."""
+        sizes = [
+            min(column.width, max(_cells(column.head), *(_cells(cells[at]) for _, cells in self._rows), 0))
+            for at, column in enumerate(self._columns)
+        ]
+        names = max((name.cell_len for name, _ in self._rows), default=0)
+        room = width - min(max(names, cell_len(self._first)), _FIRST)
+        kept = list(range(len(self._columns)))
+        while sum(sizes[at] + _GAP for at in kept) > room:
+            last = max(kept, key=lambda at: self._columns[at].leaves, default=None)
+            if last is None or not self._columns[last].leaves:
+                break
+            kept.remove(last)
+        return kept
+
+
+def _cells(cell: str | Text) -> int:
+    return cell.cell_len if isinstance(cell, Text) else cell_len(cell)
