@@ -25,6 +25,8 @@ QUEUE = 16_384
 BATCH = 512
 DELAY_S = 1.0
 """How long a span waits for company."""
+CALM_S = 0.1
+"""How long the first imports wait: they would compete with what the program does right after its first call."""
 
 
 class ExportWorker:
@@ -132,6 +134,9 @@ class ExportWorker:
     def _work(self) -> None:
         otel_context.attach(otel_context.set_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY, True))
         wake = self._wake
+        with wake:
+            if not (self._flushing or self._closing):
+                wake.wait(CALM_S)
         try:
             self._prepare()  # while the first span waits for company
         except Exception:
