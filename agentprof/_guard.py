@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+import traceback
 
 from agentprof._forking import renew_in_child
 
@@ -15,9 +17,9 @@ _counts: dict[str, int] = {}
 
 
 def failed(kind: str) -> None:
-    """Count a failure of ours that was just caught; the first of its kind is logged with its traceback.
+    """Count a failure of ours that was just caught; the first of its kind is logged with where it came from.
 
-    Call it from an `except` block.
+    Call it from an `except` block. The message of the exception is not logged: it may quote what was read.
 
     Args:
         kind: Where it happened, in a few fixed words; never data of the program.
@@ -26,7 +28,11 @@ def failed(kind: str) -> None:
         seen = _counts.get(kind, 0)
         _counts[kind] = seen + 1
     if not seen:
-        logger.warning("agentprof failed in %s; the program is not affected", kind, exc_info=True)
+        error = sys.exception()
+        where = "".join(traceback.format_tb(error.__traceback__)).rstrip() if error is not None else ""
+        logger.warning(
+            "agentprof failed in %s (%s); the program is not affected\n%s", kind, type(error).__name__, where
+        )
 
 
 def noted(kind: str, message: str) -> None:
