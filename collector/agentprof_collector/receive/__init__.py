@@ -13,3 +13,7 @@ class Batch(msgspec.Struct, frozen=True):
     spans: list[RawSpan]
     skipped: int = 0
     """Spans left out because they had no trace id, no span id or no start."""
+    lost: int = 0
+    """Values left out because they were of a wrong type or size."""
+    line: int | None = None
+    """Where the request stood, for one with anything left out: its line, or its number where there are no lines."""

@@ -1,8 +1,8 @@
 """One OTLP export request of traces, JSON or protobuf, as bytes → its spans.
 
 Tolerant where the encodings in the field are: 64-bit numbers as text or number, enums as number or name,
-ids in any case and also such as are no hex, unknown fields. A span that has no identity or no start
-cannot be kept and is counted.
+ids in any case and also such as are no hex, unknown fields. A value of a wrong type costs itself; a span
+that has no identity or no start cannot be kept; both are counted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 
 from agentprof.model import RawSpan
 from agentprof_collector.receive import Batch
+from agentprof_collector.receive.repair import NotRequest, repaired
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
@@ -107,10 +108,11 @@ def decode_json(data: bytes | str) -> Batch:
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of traces.
     """
+    lost = 0
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise NotOtlp(str(error)) from error
+        request, lost = _repaired(data, error)
     if request.resourceSpans is msgspec.UNSET:
         _refuse_other_documents(data)
         return Batch([])
@@ -126,7 +128,20 @@ def decode_json(data: bytes | str) -> Batch:
                     skipped += 1
                 else:
                     spans.append(span)
-    return Batch(spans, skipped)
+    return Batch(spans, skipped, lost)
+
+
+def _repaired(data: bytes | str, refusal: Exception) -> tuple[_Request, int]:
+    """What is left of a request that was refused, without what is of a wrong type."""
+    try:
+        tree, lost = repaired(data)
+    except NotRequest as error:
+        # The first decoder says best where a text is cut; of a wrong type it knows only the first.
+        is_syntax = isinstance(refusal, msgspec.DecodeError) and not isinstance(
+            refusal, msgspec.ValidationError
+        )
+        raise NotOtlp(str(refusal if is_syntax else error)) from error
+    return msgspec.convert(tree, _Request, strict=False), lost
 
 
 def _refuse_other_documents(data: bytes | str) -> None:
@@ -170,7 +185,7 @@ def _text_id(text: str | None) -> str | None:
 
 def _enum(value: int | str | None, prefix: str, names: tuple[str, ...]) -> int:
     if isinstance(value, int):
-        return value
+        return value if value in range(len(names)) else 0
     name = (value or "").removeprefix(prefix)
     return names.index(name) if name in names else 0
 

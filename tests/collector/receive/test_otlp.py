@@ -2,6 +2,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentprof_collector.receive.otlp import NotOtlp, decode_json, decode_protobuf
@@ -139,15 +141,170 @@ def test_a_request_without_spans(text: str) -> None:
     [
         ('{"data": [{"traceID": "1"}]}', "expected the key resourceSpans, found data"),
         ('{"resourceSpans": [', "truncated"),
-        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "soon"}]}]}]}', "startTime"),
-        ("[]", "Expected `object`"),
-        ('{"resourceSpans": 3}', "resourceSpans"),
+        ('{"resourceSpans": NaN', r"malformed.*\(byte"),
+        ("[]", "expected an object with the key resourceSpans"),
+        ("[1, {}]", "expected an object with the key resourceSpans"),
+        ('{"resourceSpans": 3}', "resourceSpans and a list"),
+        ('{"data": NaN}', "malformed"),
     ],
 )
 def test_what_is_refused(text: str, says: str) -> None:
     """A refusal names the place and what was expected."""
     with pytest.raises(NotOtlp, match=says):
         decode_json(text)
+
+
+GOOD = {"key": "good", "value": {"stringValue": "kept"}}
+LOST = object()
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ('{"stringValue": 5}', LOST),
+        ('{"stringValue": ["a"]}', LOST),
+        ('{"intValue": "abc"}', LOST),
+        ('{"intValue": true}', LOST),
+        ('{"intValue": 1.5}', LOST),
+        ('{"intValue": "%s"}' % ("9" * 5000), LOST),
+        ('{"intValue": %s}' % ("9" * 5000), LOST),
+        ('{"intValue": "12.0"}', 12),
+        ('{"intValue": 12.0}', 12),
+        ('{"doubleValue": NaN}', LOST),
+        ('{"doubleValue": -Infinity}', LOST),
+        ('{"doubleValue": 1e999}', LOST),
+        ('{"doubleValue": "1e999"}', float("inf")),
+        ('{"doubleValue": "fast"}', LOST),
+        ('{"doubleValue": "0.5"}', 0.5),
+        ('{"boolValue": "true"}', True),
+        ('{"boolValue": 7}', LOST),
+        ('{"bytesValue": 7}', LOST),
+        ('{"stringValue": "a\\ud800b"}', "a\ufffdb"),
+        ('{"stringValue": "a\\ud83d\\ude42b"}', "a🙂b"),
+        ('{"arrayValue": {"values": [{"intValue": "x"}, {"intValue": 3}]}}', [3]),
+        ('{"arrayValue": 5}', []),
+        ('{"kvlistValue": {"values": [{"key": "k", "value": {"intValue": "x"}}]}}', {}),
+        ('"text"', LOST),
+        ("[1]", LOST),
+    ],
+)
+def test_a_wrong_value_costs_itself(value: str, read: object) -> None:
+    """Beside it the span, its other attributes and the other spans stay, and it is counted."""
+    attributes = [GOOD, {"key": "bad", "value": "VALUE"}, GOOD | {"key": "also"}]
+    text = request(attributes=attributes, name="chat").replace('"VALUE"', value)
+    batch = decode_json(text.encode())
+    (span,) = batch.spans
+    assert (span.trace_id, span.span_id, span.name, span.start_ns) == (TRACE, SPAN, "chat", 1000)
+    assert span.resource == {"service.name": "agent"}
+    expected = {"good": "kept", "also": "kept"} | ({} if read is LOST else {"bad": read})
+    assert span.attributes == expected
+    # A part of a list or a map is a value too.
+    assert batch.lost == (read is LOST or read in ([3], [], {}))
+
+
+@pytest.mark.parametrize(
+    ("field", "sent", "expected", "lost"),
+    [
+        ("name", 5, "", 1),
+        ("parentSpanId", 5, None, 1),
+        ("endTimeUnixNano", "soon", None, 1),
+        ("endTimeUnixNano", 2.5, None, 1),
+        ("endTimeUnixNano", "1.8e18", 1_800_000_000_000_000_000, 0),
+        ("endTimeUnixNano", 1.8e18, 1_800_000_000_000_000_000, 0),
+        ("startTimeUnixNano", 1.8e18, 1_800_000_000_000_000_000, 0),
+        ("endTimeUnixNano", 2**80, None, 0),
+        ("kind", 1.0, 1, 0),
+        ("kind", 10**30, 0, 0),
+        ("kind", [3], 0, 1),
+        ("status", "ERROR", 2, 0),
+        ("status", "STATUS_CODE_ERROR", 2, 0),
+        ("status", 2, 2, 0),
+        ("status", {"code": [2]}, 0, 1),
+        ("attributes", {"a": 1}, {}, 1),
+        ("attributes", [GOOD, 5, None], {"good": "kept"}, 1),
+        ("attributes", [{"key": 5, "value": {}}, GOOD], {"good": "kept"}, 1),
+        ("attributes", [{"key": None, "value": {}}, GOOD], {"good": "kept"}, 1),
+    ],
+)
+def test_a_wrong_field_costs_itself(field: str, sent: object, expected: object, lost: int) -> None:
+    """What means something is read; what does not is absent and counted."""
+    names = {"parentSpanId": "parent_id", "startTimeUnixNano": "start_ns", "endTimeUnixNano": "end_ns"}
+    batch = decode_json(request(**{field: sent}))
+    (span,) = batch.spans
+    assert getattr(span, names.get(field, field)) == expected
+    assert (span.trace_id, span.span_id, batch.skipped) == (TRACE, SPAN, 0)
+    assert batch.lost == lost
+
+
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [
+        ("traceId", 5),
+        ("traceId", [1]),
+        ("spanId", {"a": 1}),
+        ("startTimeUnixNano", "abc"),
+        ("startTimeUnixNano", [1]),
+        ("startTimeUnixNano", 2**80),
+        ("startTimeUnixNano", "-5"),
+    ],
+)
+def test_a_span_made_useless_costs_itself(field: str, sent: object) -> None:
+    """A wrong identity or start costs the span, none of those beside it."""
+    tree = json.loads(request(name="good"))
+    bad = json.loads(request(**{field: sent}))["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    tree["resourceSpans"][0]["scopeSpans"][0]["spans"] += [bad, 5]
+    batch = decode_json(json.dumps(tree))
+    assert [span.name for span in batch.spans] == ["good"]
+    assert batch.skipped == 2
+
+
+def test_wrong_groups_cost_themselves() -> None:
+    """What is no resource, scope or list of spans leaves the others."""
+    tree = json.loads(request(name="good"))
+    good = tree["resourceSpans"][0]
+    tree["resourceSpans"] = [
+        5,
+        good,
+        {"resource": "x", "scopeSpans": [7, {"scope": 3, "spans": good["scopeSpans"][0]["spans"]}]},
+        {"scopeSpans": {"a": 1}},
+        {"scopeSpans": [{"spans": 5}]},
+    ]
+    batch = decode_json(json.dumps(tree))
+    assert [(span.name, span.scope, span.resource) for span in batch.spans] == [
+        ("good", "lib", {"service.name": "agent"}),
+        ("good", "", {}),
+    ]
+    assert batch.lost == 6
+
+
+def test_a_list_of_requests_is_read() -> None:
+    """As some tools write all requests into one array."""
+    text = f"[{request(name='a')}, {request(name='b')}]"
+    assert [span.name for span in decode_json(text).spans] == ["a", "b"]
+
+
+@given(st.data())
+def test_any_json_in_the_place_of_a_value(data: st.DataObject) -> None:
+    """Whatever stands in one place of one span, the span beside it is read."""
+    json_values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+        max_leaves=6,
+    )
+    tree = json.loads(request(name="good"))
+    spans = tree["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    field = data.draw(st.sampled_from([*spans[0], "kind", "status", "attributes", "parentSpanId", ""]))
+    odd = data.draw(json_values)
+    kinds = ["stringValue", "intValue", "doubleValue", "boolValue", "arrayValue", "kvlistValue", "bytesValue"]
+    if field == "":
+        kind = data.draw(st.sampled_from(kinds))
+        bad = spans[0] | {"name": "odd", "attributes": [{"key": "k", "value": {kind: odd}}]}
+    else:
+        bad = spans[0] | {"name": "odd"} | {field: odd}
+    tree["resourceSpans"][0]["scopeSpans"][0]["spans"] = [bad, spans[0]]
+    batch = decode_json(json.dumps(tree))
+    assert batch.spans[-1].name == "good"
+    assert len(batch.spans) + batch.skipped == 2
 
 
 def test_nesting_without_end_is_refused() -> None:
