@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _DIGITS = 25
 """Of a number that can still be a time or a count."""
@@ -99,7 +101,10 @@ class _Repair:
         found = []
         for pair in self._dicts(sent):
             key = pair.get("key", "")
-            value = self._value(pair.get("value"), depth) if isinstance(key, str) else self._lose()
+            if not isinstance(key, str):
+                self._lose()
+                continue
+            value = self._value(pair.get("value"), depth)
             if value is not None:
                 found.append({"key": _whole_text(key), "value": value})
         return found
@@ -109,7 +114,8 @@ class _Repair:
         if sent is None:
             return {}
         if not isinstance(sent, dict) or depth > _DEPTH:
-            return self._lose()
+            self._lose()
+            return None
         for kind, value in sent.items():
             if value is None:
                 continue
@@ -134,16 +140,19 @@ class _Repair:
         known = {"true": True, "false": False}
         if isinstance(value, str) and value.lower() in known:
             return {"boolValue": known[value.lower()]}
-        return self._lose()
+        self._lose()
+        return None
 
     def _double(self, value: Any) -> dict[str, Any] | None:
         if isinstance(value, str):
             try:
                 return {"doubleValue": float(value)}
             except ValueError:
-                return self._lose()
+                self._lose()
+                return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return self._lose()
+            self._lose()
+            return None
         return {"doubleValue": float(value)}
 
     def _number(self, sent: Any) -> int | None:
@@ -155,12 +164,14 @@ class _Repair:
             try:
                 value = int(sent) if sent.lstrip("+-").isdecimal() else float(sent)
             except ValueError:
-                return self._lose()
+                self._lose()
+                return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         # A time may also be unsigned.
         if isinstance(value, bool) or not isinstance(value, int) or not _INT64[0] <= value < 2**64:
-            return self._lose()
+            self._lose()
+            return None
         return value
 
     def _enum(self, sent: Any) -> int | str | None:
@@ -169,27 +180,26 @@ class _Repair:
         return self._number(sent)
 
     def _text(self, sent: Any) -> str | None:
-        if sent is None:
-            return None
-        return _whole_text(sent) if isinstance(sent, str) else self._lose()
+        text = self._of_type(str, sent)
+        return None if text is None else _whole_text(text)
 
     def _dict(self, sent: Any) -> dict[str, Any]:
-        if sent is None:
-            return {}
-        return sent if isinstance(sent, dict) else self._lose() or {}
+        return self._of_type(dict, sent) or {}
 
     def _list(self, sent: Any) -> list[Any]:
-        if sent is None:
-            return []
-        return sent if isinstance(sent, list) else self._lose() or []
+        return self._of_type(list, sent) or []
+
+    def _of_type(self, kind: type[T], sent: Any) -> T | None:
+        if sent is None or isinstance(sent, kind):
+            return sent
+        self._lose()
+        return None
 
     def _dicts(self, sent: Any) -> list[dict[str, Any]]:
         return [item for item in self._list(sent) if item is not None and (self._dict(item) or item == {})]
 
-    def _lose(self) -> Any:
-        """Counts a value, and stands for it as None."""
+    def _lose(self) -> None:
         self.lost += 1
-        return None
 
 
 def _whole_text(text: str) -> str:
