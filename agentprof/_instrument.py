@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentprof import _context, _guard, _runtime, _settings
+from agentprof import _guard, _handover, _runtime, _settings
 from agentprof._clock import anchor_ns
 from agentprof._forking import renew_in_child
 from agentprof._patching import Patch
@@ -16,6 +16,8 @@ from agentprof._patching import Patch
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
+
+    from agentprof.seams import Seam
 
 _lock = threading.RLock()
 _applied: list[Patch] = []
@@ -84,13 +86,14 @@ def switch_on(settings: _settings.Settings) -> None:
     """Record by these settings from now on; what an earlier call has patched stays so."""
     with _lock:
         if _runtime.activate(_runtime_for(settings)) is None:
-            _apply(_context.patches())
+            _apply(_handover.thread_patches())
             _apply_seams()
 
 
 def instrumented_modules() -> list[str]:
     """Modules of SDKs and HTTP libraries that are patched now."""
-    return sorted({getattr(patch.owner, "__module__", None) or patch.owner.__name__ for patch in _applied})
+    found = {getattr(patch.owner, "__module__", None) or patch.owner.__name__ for patch in _applied}
+    return sorted(found - _handover.STANDARD)
 
 
 def uninstrument() -> None:
@@ -161,13 +164,17 @@ def _in_place(wanted: Patch) -> bool:
     return False
 
 
+def _seams() -> tuple[Seam, ...]:
+    from agentprof.seams import SEAMS
+
+    return (*SEAMS, _handover)
+
+
 def _apply_seams() -> None:
     """Patch what is imported already, and the rest when it is imported."""
     import wrapt
 
-    from agentprof.seams import SEAMS
-
-    for seam in SEAMS:
+    for seam in _seams():
         for name in seam.MODULES:
             if name in sys.modules:
                 _patch_module(sys.modules[name])
@@ -183,9 +190,7 @@ def _on_import(module: ModuleType) -> None:
 
 
 def _patch_module(module: ModuleType) -> None:
-    from agentprof.seams import SEAMS
-
-    for seam in SEAMS:
+    for seam in _seams():
         if module.__name__ in seam.MODULES:
             try:
                 _apply(seam.patches(module))
