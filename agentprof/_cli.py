@@ -1,4 +1,4 @@
-"""The console script: `run`, and the commands of the collector, or how to install it."""
+"""The console script: `run`, `doctor`, and the commands of the collector, or how to install it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ def main() -> int:
     """Run a command; the exit code, 2 where the collector's packages are not installed."""
     if sys.argv[1:2] == ["run"]:
         return run(sys.argv[2:])
+    if sys.argv[1:2] == ["doctor"]:
+        from agentprof._doctor.command import main as doctor
+
+        return doctor(sys.argv[2:])
     try:
         from agentprof_collector.cli import main as commands
     except ModuleNotFoundError as missing:

@@ -78,7 +78,7 @@ def nothing_captured(arguments: Arguments, notes: Notes) -> str:
     elif recorded & sdks.keys():
         said.append("The program made no call through them, or ended before.")
     else:
-        said.append("agentprof run --help says what can be run; agentprof demo shows what it looks like.")
+        said.append("agentprof doctor says what would be recorded; agentprof demo shows what it looks like.")
     return " ".join(said)
 
 

@@ -12,6 +12,7 @@ import click
 import agentprof
 from agentprof.config import ConfigError
 from agentprof_collector.commands.demo import demo
+from agentprof_collector.commands.doctor import doctor
 from agentprof_collector.commands.ingest import ingest
 from agentprof_collector.commands.outcome import outcome
 from agentprof_collector.commands.report import report
@@ -36,7 +37,7 @@ def commands() -> None:
     """
 
 
-for command in (demo, run, ingest, report, outcome):
+for command in (demo, run, ingest, report, outcome, doctor):
     commands.add_command(command)
 
 

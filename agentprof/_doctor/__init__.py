@@ -1,0 +1,1 @@
+"""`agentprof doctor`: what is installed, what would be recorded, and whether it works here."""

@@ -1,0 +1,15 @@
+"""`agentprof doctor`, among the other commands; it needs none of the collector's packages."""
+
+from __future__ import annotations
+
+import click
+
+from agentprof._doctor.command import main
+
+
+@click.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def doctor(context: click.Context, arguments: tuple[str, ...]) -> None:
+    """Look at this environment, and try every SDK in it: agentprof doctor"""
+    context.exit(main(arguments))

@@ -1,0 +1,102 @@
+"""`agentprof doctor` in processes of their own: what it finds, and that it finds what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.collector_server import CollectorServer
+
+
+def doctor(*options: str, **environment: str) -> tuple[int, str]:
+    """Exit code and output."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "AGENTPROF_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "agentprof", "doctor", *options],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def checks(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Exit code and checks by name."""
+    code, text = doctor("--json", **environment)
+    document = json.loads(text)
+    assert document["schema"] == 1
+    return code, {check["name"]: check for check in document["checks"]}
+
+
+def test_a_sound_environment() -> None:
+    """Every SDK that is installed makes one call, the same with and without; a collector answers."""
+    with CollectorServer() as collector:
+        code, found = checks(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url.removesuffix("/v1/traces"))
+    assert code == 0, found
+    assert found["module agentprof"]["state"] == "ok"
+    assert found["collector"]["state"] == "ok"
+    for sdk in ("openai", "httpx2"):
+        check = found[f"{sdk} {metadata.version(sdk)}"]
+        assert check["state"] == "ok"
+        assert "one call, the same for the program, recorded" in check["found"]
+        assert check["advice"] is None
+    assert "openai._base_client" in found[f"openai {metadata.version('openai')}"]["found"]
+
+
+def test_a_disabled_sdk_is_found() -> None:
+    """By the variable, and by calls that are not recorded; the exit code says that something is wrong."""
+    code, found = checks(OTEL_SDK_DISABLED="true")
+    assert code == 1
+    assert found["variable OTEL_SDK_DISABLED"]["state"] == "bad"
+    openai = found[f"openai {metadata.version('openai')}"]
+    assert (openai["state"], openai["found"]) == ("bad", "not recorded")
+    assert found["collector"]["state"] == "note"
+
+
+def test_an_sdk_that_does_not_work_is_found(tmp_path: Path) -> None:
+    """With the name of its error."""
+    (tmp_path / "openai.py").write_text("raise OSError('broken')")
+    code, found = checks(PYTHONPATH=str(tmp_path))
+    openai = found[f"openai {metadata.version('openai')}"]
+    assert (code, openai["found"]) == (1, "failed: OSError")
+
+
+@pytest.mark.parametrize("owns", ["module", "command"])
+def test_another_owner_of_the_name_is_found(owns: str, tmp_path: Path) -> None:
+    """A distribution that installs a module or a command of our name."""
+    info = tmp_path / "another-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: another\nVersion: 1.0\n")
+    if owns == "module":
+        (info / "RECORD").write_text("agentprof/__init__.py,,\n")
+    else:
+        (info / "entry_points.txt").write_text("[console_scripts]\nagentprof = another:main\n")
+    code, found = checks(PYTHONPATH=str(tmp_path))
+    check = found[f"{owns} agentprof"]
+    assert (code, check["state"], check["found"]) == (1, "bad", "also installed by another")
+
+
+def test_the_text_says_the_same_and_no_secret() -> None:
+    """Values of variables are shown, but not those that may hold a key."""
+    code, text = doctor(
+        OTEL_EXPORTER_OTLP_HEADERS="authorization=canary",
+        OTEL_SERVICE_NAME="mine",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+    )
+    assert code == 0
+    assert "canary" not in text
+    assert "note  variable OTEL_EXPORTER_OTLP_HEADERS: set\n" in text
+    assert "note  variable OTEL_SERVICE_NAME: mine\n" in text
+    assert (
+        "note  collector: http://127.0.0.1:9/v1/traces does not take spans (ConnectionRefusedError)\n" in text
+    )
+    assert "ok    openai " in text
