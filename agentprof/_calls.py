@@ -14,6 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
+from agentprof._asked import say_request
 from agentprof._call_span import say_answer, say_phase, say_times
 from agentprof._clock import stamp_ns
 from agentprof._context import Attachment
@@ -66,6 +67,7 @@ class Call:
         "_task",
         "_token",
         "attempts",
+        "body",
         "connect_ns",
         "owner",
         "status_code",
@@ -97,6 +99,8 @@ class Call:
         self._first_byte: int | None = None
         self._refused: str | None = None
         self.attempts = 0
+        self.body: Any = None
+        """The serialised request, where it is at hand as bytes."""
         self.connect_ns = 0
         """What the last attempt took to get a connection: waiting for one, TCP and TLS."""
         self.owner: Any = None
@@ -307,6 +311,8 @@ class Call:
             said[attributes.ATTEMPT_DURATION] = [failure[0] / _NS for failure in self._failures]
             said[attributes.ATTEMPT_BACKOFF] = [failure[1] / _NS for failure in self._failures]
             said[attributes.ATTEMPT_STATUS] = [failure[2] for failure in self._failures]
+        if type(self.body) is bytes:
+            self._say_request(said, self.body)
         span = self._span
         if error_type is not None:
             said[attributes.ERROR_TYPE] = error_type
@@ -315,3 +321,10 @@ class Call:
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
         span.end(end + self._anchor)
+
+    def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
+        self.body = None
+        try:
+            say_request(said, body, self._dialect, self._task.key if self._task is not None else None)
+        except Exception:
+            _guard.failed("reading a request")

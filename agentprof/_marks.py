@@ -7,6 +7,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from types import CodeType
 from typing import Any, Generic, TypeVar, cast, overload
 
 from opentelemetry import context as otel_context
@@ -15,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _names, _runtime, _wrapping, attributes
+from agentprof._asked import arguments_hash
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof._context import Attachment
 from agentprof._task import Task
@@ -22,13 +24,22 @@ from agentprof._task import Task
 Handle = TypeVar("Handle")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+Given = tuple[CodeType | None, tuple[Any, ...], dict[str, Any]]
+"""The code of a function, and what it was called with."""
+
+
+def _say_arguments(said: dict[str, AttributeValue], task: Task | None, given: Given) -> None:
+    found = arguments_hash(task.key if task is not None else None, *given)
+    if found is not None:
+        said[attributes.FINGERPRINT_ARGUMENTS] = found
+
 
 class _Opened:
     """One run of a mark: its span, and the context its work runs in."""
 
     __slots__ = ("_anchor", "_cost", "_pid", "_span", "_starts", "attachment", "context", "task")
 
-    def __init__(self, mark: Mark[Any], name: str) -> None:
+    def __init__(self, mark: Mark[Any], name: str, given: Given | None) -> None:
         runtime = _runtime.active()
         above = _context.task_in()
         self._starts = mark.starts_task
@@ -48,6 +59,8 @@ class _Opened:
             said = mark.attributes(name)
             if above is not None:
                 said[attributes.TASK_ID] = above.id
+            if given is not None and mark.compares_arguments:
+                _say_arguments(said, above, given)
         if self.task is not None:
             self._anchor = self.task.anchor_ns
         else:
@@ -114,6 +127,7 @@ class Mark(Generic[Handle]):
         labels: Mapping[str, str] | None = None,
         cost_usd: Decimal | None = None,
         describe: Callable[[str], dict[str, AttributeValue]] | None = None,
+        compares_arguments: bool = False,
     ) -> None:
         self._name = _names.text(name, _names.NAME_CHARS)
         self._kind = kind
@@ -122,6 +136,8 @@ class Mark(Generic[Handle]):
         self.task_id = task_id
         self.labels = labels
         self.cost_usd = cost_usd
+        self.compares_arguments = compares_arguments
+        """Whether runs with the same arguments are the same thing done again."""
         self._describe = describe
         self._running: list[_Opened] = []
 
@@ -133,10 +149,10 @@ class Mark(Generic[Handle]):
         """Attributes of the span of a run that starts no task."""
         return self._describe(name) if self._describe is not None else {}
 
-    def open(self, fallback: str) -> _Opened | None:
+    def open(self, fallback: str, given: Given | None = None) -> _Opened | None:
         """Start a run; None if that failed, which the program must not notice."""
         try:
-            return _Opened(self, self._name or fallback)
+            return _Opened(self, self._name or fallback, given)
         except Exception:
             _guard.failed("starting a mark")
             return None
@@ -176,7 +192,12 @@ class Mark(Generic[Handle]):
     def __call__(self, function: Function) -> Function:
         if inspect.isclass(function) or not callable(function):
             raise TypeError(f"agentprof marks functions and methods, not {function!r}")
-        return cast("Function", _wrapping.wrap(function, functools.partial(self.open, _name_of(function))))
+        name, code = _name_of(function), getattr(function, "__code__", None)
+
+        def start(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened | None:
+            return self.open(name, (code, args, kwargs))
+
+        return cast("Function", _wrapping.wrap(function, start))
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -228,6 +249,7 @@ def tool(name: Any = None, *, cost_usd: Decimal | float | str | None = None) -> 
         span_prefix="execute_tool ",
         cost_usd=cost,
         describe=functools.partial(_describe_tool, cost),
+        compares_arguments=True,
     )
 
 

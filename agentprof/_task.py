@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.trace import Span
 
 from agentprof import _context, _guard, _names, _recent, _runtime, attributes
+from agentprof._asked import new_key
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof.model import Outcome, RawSpan, Usage
 
@@ -47,6 +48,8 @@ class Task:
         self.anchor_ns: int = parent.anchor_ns if parent is not None else anchor_ns()
         """Wall time minus stamp, for every span of the task in this process."""
         self.labels: dict[str, str] = _names.labels(labels)
+        self.key: bytes = parent.key if parent is not None else new_key()
+        """Of the hashes by which runs of the task are compared; a sub-task shares it."""
         self._outcome: Outcome | None = None
         self._score: float | None = None
         self._started = stamp_ns()

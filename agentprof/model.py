@@ -140,6 +140,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inter_token_histogram: dict[int, int] = {}
     """Gaps between token chunks: bucket index -> count, upper bound 2^(index/8) ms."""
     inter_token_max_ns: int | None = None
+    input_bytes: dict[str, int] = {}
+    """Size of the sections of the request that it has: `system`, `tools`, `tool_results`, `user`, `assistant`."""
+    tools_offered: int | None = None
+    fingerprint: str | None = None
+    """Hash of what was asked; alike in one task = the same."""
+    prefixes: tuple[str, ...] = ()
+    """`items:hash`: the same of the request up to some items of its conversation."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -147,6 +154,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     call_id: str | None = None
     cost: Cost | None = None
+    fingerprint: str | None = None
+    """Hash of the arguments; alike in one task = the same."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

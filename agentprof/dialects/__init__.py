@@ -38,6 +38,10 @@ class Dialect(Protocol):
     """Ends of the paths it is served on; only POST is a call."""
     request_fields: tuple[str, ...]
     """Fields of which every request has one: they tell it from what others post to such a path."""
+    sections: tuple[tuple[str, str], ...]
+    """Fields of a request that are a section of the input as a whole, with its name."""
+    conversation: str
+    """The field whose items each belong to a section; empty: there is none."""
     text_key: bytes
     """The key of the text in an event of a stream, with its colon; empty: there is none."""
     type_says_all: bool

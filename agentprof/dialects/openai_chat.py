@@ -105,6 +105,8 @@ class Chat:
     operation = "chat"
     endpoints: tuple[str, ...] = ("/chat/completions",)
     request_fields: tuple[str, ...] = ("messages",)
+    sections: tuple[tuple[str, str], ...] = (("tools", "tools"), ("functions", "tools"))
+    conversation = "messages"
     text_key = b'"content":'
     type_says_all = False
 
@@ -147,6 +149,8 @@ class Completions(Chat):
     operation = "text_completion"
     endpoints: tuple[str, ...] = ("/completions",)
     request_fields: tuple[str, ...] = ("prompt",)
+    sections: tuple[tuple[str, str], ...] = (("prompt", "user"),)
+    conversation = ""
     text_key = b'"text":'
 
 

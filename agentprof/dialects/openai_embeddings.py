@@ -33,6 +33,8 @@ class Embeddings:
     operation = "embeddings"
     endpoints: tuple[str, ...] = ("/embeddings",)
     request_fields: tuple[str, ...] = ("input", "prompt")
+    sections: tuple[tuple[str, str], ...] = (("input", "user"),)
+    conversation = ""
     text_key = b""
     type_says_all = False
 

@@ -108,6 +108,8 @@ class Responses:
     operation = "chat"
     endpoints: tuple[str, ...] = ("/responses", "/responses/compact")
     request_fields: tuple[str, ...] = ("input", "prompt", "previous_response_id", "conversation")
+    sections: tuple[tuple[str, str], ...] = (("instructions", "system"), ("tools", "tools"))
+    conversation = "input"
     text_key = b'"delta":'
     type_says_all = True
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentprof.model import Facts, Outcome, Span, TaskMark
 from agentprof.money import EXACT
+from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
 from agentprof.rollup.overlap import overlap
@@ -19,7 +20,7 @@ from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, profiled
 from agentprof.rollup.rows import busy_of, node_rows
 from agentprof.rollup.tasks import IMPLICIT_PREFIX, tasks_in
-from agentprof.rollup.totals import call_fields, cost_fields, model_rows, tool_rows, wasted
+from agentprof.rollup.totals import call_fields, cost_fields, model_rows, tool_rows
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.warnings import count_misplaced, described
 from agentprof.summary import BUSY, TaskSummary
@@ -64,6 +65,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     profile = profiled(tree)
     nodes = node_rows(tree, profile)
     calls, tools = tree.of_kind("model"), tree.of_kind("tool")
+    again, tools_done_again = calls_again(calls), tools_again(tools)
     mark = _mark(kept, task_id, root)
     _check_spans(tree, kept, task_id, mark)
     count_misplaced(tree)
@@ -101,10 +103,10 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
         nodes=nodes,
         tools=tool_rows(tools),
         models=model_rows(calls, profile),
-        wasted=wasted(calls),
+        wasted=wasted(calls, tools, [*again.discarded, *tools_done_again.discarded]),
         energy_j=None,
         warnings=described(tree.warnings),
-        **call_fields(calls),
+        **call_fields(calls, again, tools_done_again),
         **cost_fields(calls, tools),
     )
 

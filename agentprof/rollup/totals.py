@@ -1,4 +1,4 @@
-"""Sums over the calls and tool runs of a task: cost and what is missing from it, tokens, retries, waste."""
+"""Sums over the calls and tool runs of a task: cost and what is missing from it, tokens, attempts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from agentprof.model import Call
+from agentprof.rollup.again import LEFT_EARLY, Again, again_fields
 from agentprof.rollup.profile import Profile
 from agentprof.rollup.quantiles import histogram_quantiles, quantiles
 from agentprof.rollup.rows import Sums, cost_of, tokens_of
@@ -16,8 +17,6 @@ from agentprof.summary import ModelRow, Quantiles, ToolRow
 
 ABANDONED = frozenset({"timeout", "cancelled", "cut"})
 """Failures of an attempt after its request had left: the provider may have worked, and may bill."""
-
-_LEFT_EARLY = frozenset({"abandoned", "cancelled", "truncated", "error"})
 
 
 def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def _missing(call: Call | None) -> tuple[str, ...]:
         reasons: tuple[str, ...] = ("no_usage",) if _without_usage(call) else ("unknown_model",)
     else:
         reasons = call.cost.unpriced
-    return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in _LEFT_EARLY))
+    return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in LEFT_EARLY))
 
 
 def _without_usage(call: Call | None) -> bool:
@@ -74,11 +73,11 @@ def _without_usage(call: Call | None) -> bool:
 def _abandoned_attempts(call: Call | None) -> int:
     if call is None:
         return 0
-    left_early = call.stream_end in _LEFT_EARLY and _without_usage(call)
+    left_early = call.stream_end in LEFT_EARLY and _without_usage(call)
     return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early
 
 
-def call_fields(calls: Sequence[Node]) -> dict[str, Any]:
+def call_fields(calls: Sequence[Node], again: Again, tools_again: Again) -> dict[str, Any]:
     """Counts, tokens and times of all calls together."""
     sums = Sums()
     server_tools: Counter[str] = Counter()
@@ -92,13 +91,7 @@ def call_fields(calls: Sequence[Node]) -> dict[str, Any]:
         "calls": len(calls),
         "attempts": attempts,
         "calls_without_attempts": len(calls) - len(known_attempts),
-        # Repeated runs are told from new ones by what they were asked, which spans do not carry yet.
-        "retries": {
-            "transport": attempts - len(known_attempts) if attempts is not None else None,
-            "call": None,
-            "tool": None,
-        },
-        "repeats": {"call": None, "tool": None},
+        **again_fields(again, tools_again, attempts - len(known_attempts) if attempts is not None else None),
         "tokens": sums.tokens,
         "server_tools": dict(sorted(server_tools.items())),
         "calls_without_usage": sum(_without_usage(node.call) for node in calls),
@@ -109,27 +102,6 @@ def call_fields(calls: Sequence[Node]) -> dict[str, Any]:
         "first_token_ns": _instants(calls, "first_token_ns"),
         "first_content_ns": _instants(calls, "first_content_ns"),
         "inter_token_ns": _gaps(calls),
-    }
-
-
-def wasted(calls: Sequence[Node]) -> dict[str, Any]:
-    """What was provably thrown away: failed attempts with their pauses, and streams left before their end."""
-    sums, time_ns = Sums(), 0
-    for node in calls:
-        call = node.call
-        if call is None:
-            continue
-        time_ns += sum(attempt.duration_ns + attempt.backoff_ns for attempt in call.failed_attempts)
-        if call.stream_end in ("abandoned", "cancelled"):
-            sums.add_tokens(tokens_of(node))
-            sums.add_cost(cost_of(node))
-            failed_ns = sum(attempt.duration_ns + attempt.backoff_ns for attempt in call.failed_attempts)
-            time_ns += max(0, node.end - node.start - failed_ns)
-    return {
-        "cost_usd": sums.cost_usd,
-        "input_tokens": sums.tokens["input"],
-        "output_tokens": sums.tokens["output"],
-        "time_ns": time_ns,
     }
 
 

@@ -48,6 +48,7 @@ def union(calls: Sequence[Call]) -> Call:
         model=_first([c.model for c in calls]),
         request_model=_first([c.request_model for c in calls]),
         provider=_first([c.provider for c in calls]),
+        server=_first([c.server for c in calls]),
         operation=_first([c.operation for c in calls]),
         response_id=_first([c.response_id for c in calls]),
         usage=_usage([c.usage for c in calls if c.usage is not None]),
@@ -66,6 +67,10 @@ def union(calls: Sequence[Call]) -> Call:
         queue_starts_late=_late(calls),
         inter_token_histogram=_first([c.inter_token_histogram or None for c in calls]) or {},
         inter_token_max_ns=_first([c.inter_token_max_ns for c in calls]),
+        input_bytes=_first([c.input_bytes or None for c in calls]) or {},
+        tools_offered=_first([c.tools_offered for c in calls]),
+        fingerprint=_first([c.fingerprint for c in calls]),
+        prefixes=_first([c.prefixes or None for c in calls]) or (),
     )
 
 

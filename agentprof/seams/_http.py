@@ -21,12 +21,13 @@ def wanted(method: str, path: str) -> Dialect | None:
 
 
 def begin(
-    owner: Any, dialect: Dialect, asked: Asked, scheme: str, host: str, port: int | None
+    owner: Any, dialect: Dialect, asked: Asked, scheme: str, host: str, port: int | None, body: Any
 ) -> Call | None:
     """Start a call that `owner`, a client of an HTTP library, makes; it is open in the context until it ends.
 
     Args:
         port: As the URL says it.
+        body: The serialised request; anything but bytes is not looked at.
     """
     runtime = _runtime.active()
     if runtime is None:
@@ -41,6 +42,7 @@ def begin(
         provider_of(host),
     )
     call.owner = owner
+    call.body = body
     return call
 
 

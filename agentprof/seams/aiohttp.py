@@ -71,7 +71,9 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
         if dialect is None:
             return None
         asked = _asked(dialect, url.path, kwargs)
-        return None if asked is None else _http.begin(session, dialect, asked, url.scheme, url.host, url.port)
+        if asked is None:
+            return None
+        return _http.begin(session, dialect, asked, url.scheme, url.host, url.port, None)
     except Exception:
         _guard.failed("the start of a call")
         return None
@@ -110,6 +112,7 @@ def _to_send(call: Call, request: Any) -> None:
         # The call of an SDK counts its attempts itself; what a middleware asks for is no exchange of the call.
         if getattr(call.owner, "_request_class", None) is None or dialect_of(request.url.path) is None:
             return
+        call.body = getattr(request.body, "_value", None)  # of payloads that are not read from somewhere
         value = _http.traceparent(call, request.url.host)
         if value is not None and "traceparent" not in request.headers:
             request.headers["traceparent"] = value

@@ -85,7 +85,7 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
         asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
         if asked is None:
             return None
-        return _http.begin(client, dialect, asked, url.scheme, url.host, url.port)
+        return _http.begin(client, dialect, asked, url.scheme, url.host, url.port, body)
     except Exception:
         _guard.failed("the start of a call")
         return None

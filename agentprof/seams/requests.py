@@ -70,7 +70,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
         asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
         if asked is None:
             return None
-        return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port)
+        return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port, body)
     except Exception:
         _guard.failed("the start of a call")
         return None

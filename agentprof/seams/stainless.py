@@ -176,6 +176,7 @@ def _build_request(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _calls.current_call()
         if call is not None:
             try:
+                call.body = vars(request).get("_content")  # present where the body was given whole
                 traceparent = call.attempt()
                 if traceparent is not None and "traceparent" not in request.headers:
                     request.headers["traceparent"] = traceparent

@@ -77,7 +77,11 @@ def normalise(raw: RawSpan) -> Span:
         attributes_count=len(raw.attributes),
         task=mark,
         call=_call(raw, fields, ours) if kind == "model" else None,
-        tool=Tool(call_id=values.text(fields.get("tool_call_id")), cost=own.cost(ours))
+        tool=Tool(
+            call_id=values.text(fields.get("tool_call_id")),
+            cost=own.cost(ours),
+            fingerprint=values.text(ours.get(a.FINGERPRINT_ARGUMENTS)),
+        )
         if kind == "tool"
         else None,
         evidence=_evidence(raw, role, ours) if role is not None else None,
@@ -156,6 +160,10 @@ def _call(raw: RawSpan, fields: Mapping[str, Any], ours: Mapping[str, Any]) -> C
         queue_starts_late=own.queue_starts_late(phases),
         inter_token_histogram=own.histogram(ours),
         inter_token_max_ns=values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
+        input_bytes=own.input_bytes(ours),
+        tools_offered=values.count(ours.get(a.TOOLS_OFFERED)),
+        fingerprint=values.text(ours.get(a.FINGERPRINT_REQUEST)),
+        prefixes=values.texts(ours.get(a.FINGERPRINT_PREFIX)),
     )
 
 

@@ -23,6 +23,7 @@ from agentprof.money import EXACT
 from agentprof.vocabularies import values
 
 _PHASES = ("queue", "prefill", "generation", "model", "connect", "network", "client")
+_SECTIONS = ("system", "tools", "tool_results", "user", "assistant")
 _TASK_SOURCES = ("declared", "run", "framework", "trace")
 
 
@@ -123,6 +124,13 @@ def server_tools(own: Mapping[str, Any]) -> dict[str, int]:
         key[len(a.SERVER_TOOLS) :]: uses
         for key, value in sorted(own.items())
         if key.startswith(a.SERVER_TOOLS) and (uses := values.count(value))
+    }
+
+
+def input_bytes(own: Mapping[str, Any]) -> dict[str, int]:
+    """Sizes of the sections of a request."""
+    return {
+        name: size for name in _SECTIONS if (size := values.count(own.get(a.INPUT_BYTES + name))) is not None
     }
 
 

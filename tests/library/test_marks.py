@@ -92,6 +92,7 @@ def test_a_task(captured: Captured) -> None:
         attributes.OPERATION: "execute_tool",
         attributes.TOOL_NAME: "plain",
         attributes.TASK_ID: "t-1",
+        attributes.FINGERPRINT_ARGUMENTS: said(tool)[attributes.FINGERPRINT_ARGUMENTS],
     }
     assert (tool.name, root.name) == ("execute_tool plain", "triage")
     assert [parent_of(span) for span in (human, step, tool, root)] == [

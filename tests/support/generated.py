@@ -50,6 +50,7 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
         "stream_end": draw(st.sampled_from([None, "complete", "abandoned", "truncated"])),
         "response_id": draw(st.sampled_from([None, "r1", "r2", "r3"])),
         "model": draw(st.sampled_from(["m1", "m2"])),
+        "fingerprint": draw(st.sampled_from([None, "f1", "f2"])),
     }
 
 
@@ -61,7 +62,8 @@ def _model(draw: st.DrawFn, args: tuple[Any, ...], common: dict[str, Any]) -> Sp
 
 def _tool(draw: st.DrawFn, args: tuple[Any, ...], common: dict[str, Any]) -> Span:
     given = draw(st.none() | st.just(Decimal("0.01")))
-    return tool(*args, cost=cost(str(given)) if given is not None else None, **common)
+    same = draw(st.sampled_from([None, "f1", "f2"]))
+    return tool(*args, cost=cost(str(given)) if given is not None else None, fingerprint=same, **common)
 
 
 def _sub_task(draw: st.DrawFn, args: tuple[Any, ...], common: dict[str, Any]) -> Span:

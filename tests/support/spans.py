@@ -36,7 +36,8 @@ def call(span_id: str, start: int, end: int | None, parent: str | None = None, *
 
 def tool(span_id: str, start: int, end: int | None, parent: str | None = None, **fields: Any) -> Span:
     """A tool span."""
-    return span(span_id, start, end, parent, kind="tool", tool=Tool(cost=fields.pop("cost", None)), **fields)
+    known = Tool(cost=fields.pop("cost", None), fingerprint=fields.pop("fingerprint", None))
+    return span(span_id, start, end, parent, kind="tool", tool=known, **fields)
 
 
 def step(span_id: str, start: int, end: int | None, parent: str | None = None, **fields: Any) -> Span:

@@ -75,6 +75,9 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
         attributes.INPUT_TOKENS: 100,
         attributes.OUTPUT_TOKENS: 6,
         attributes.ATTEMPTS: 1,
+        attributes.INPUT_BYTES + "user": len(json.dumps(MESSAGES[0], separators=(",", ":"))),
+        attributes.FINGERPRINT_REQUEST: said[attributes.FINGERPRINT_REQUEST],
+        attributes.FINGERPRINT_PREFIX: said[attributes.FINGERPRINT_PREFIX],
     }
 
 

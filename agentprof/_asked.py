@@ -1,0 +1,168 @@
+"""What a span says of what was asked: sizes of the sections of a request, and keyed hashes of it.
+
+Hashes are keyed by the task, so that only runs of one task can be compared and nobody can try out texts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from types import CodeType
+from typing import Any, Final
+
+import msgspec
+from opentelemetry.util.types import AttributeValue
+
+from agentprof import attributes
+from agentprof.dialects import Dialect
+from agentprof.dialects._fields import fields_of
+
+_HASH_BYTES: Final = 8
+_MAX_HASHED: Final = 16 * 1024 * 1024
+"""A larger request is measured, not hashed."""
+_MAX_PREFIXES: Final = 8
+_HOW_ONLY: Final = ("stream", "stream_options")
+"""Fields that change how an answer is delivered, not what is asked."""
+
+_ROLE: Final = re.compile(rb'\s*\{\s*"role"\s*:\s*"([a-z]+)"')
+_SECTIONS: Final = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool_results",
+    "function": "tool_results",
+}
+
+_PROCESS_KEY: Final = os.urandom(16)
+
+
+def new_key() -> bytes:
+    """A key for a task; it stays in the process."""
+    return os.urandom(16)
+
+
+class _Item(msgspec.Struct):
+    """What tells the section of an item of a conversation."""
+
+    role: str | None = None
+    type: str | None = None
+
+
+_items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_item: Final = msgspec.json.Decoder(_Item).decode
+
+
+def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: bytes | None) -> None:
+    """Add sizes of the sections of a request, tools offered, and its hashes; nothing if it is no JSON object.
+
+    Args:
+        key: Of the task; None: outside any.
+    """
+    fields = fields_of(body)
+    if not fields:
+        return
+    digest = blake2b(digest_size=_HASH_BYTES, key=key or _PROCESS_KEY)
+    sizes: dict[str, int] = {}
+    for name in _HOW_ONLY:
+        fields.pop(name, None)
+    model = fields.pop("model", None)
+    if model is not None:
+        digest.update(model)
+    for name, section in dialect.sections:
+        raw = fields.pop(name, None)
+        if raw is not None:
+            sizes[section] = sizes.get(section, 0) + len(raw)
+            if section == "tools":
+                offered = _items(raw)
+                if offered is not None:
+                    said[attributes.TOOLS_OFFERED] = len(offered)
+            digest.update(name.encode())
+            digest.update(raw)
+    hashed = len(body) <= _MAX_HASHED
+    conversation = fields.pop(dialect.conversation, None)
+    if conversation is not None:
+        items = _items(conversation)
+        if items is None:
+            items = [conversation]
+        for item in items:
+            section = _section_of(item)
+            sizes[section] = sizes.get(section, 0) + len(item)
+        if hashed:
+            said[attributes.FINGERPRINT_PREFIX] = _prefixes(digest, items)
+    for section, size in sizes.items():
+        said[attributes.INPUT_BYTES + section] = size
+    if hashed:
+        for name in sorted(fields):
+            digest.update(name.encode())
+            digest.update(fields[name])
+        said[attributes.FINGERPRINT_REQUEST] = digest.hexdigest()
+
+
+def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
+    try:
+        return _items_of(raw)
+    except msgspec.DecodeError:
+        return None
+
+
+def _section_of(item: msgspec.Raw) -> str:
+    found = _ROLE.match(item)
+    if found is not None:
+        return _SECTIONS.get(found[1].decode(), "user")
+    try:
+        read = _read_item(item)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "user"  # a bare text
+    if read.role is not None:
+        return _SECTIONS.get(read.role, "user")
+    if read.type is not None and read.type.endswith("_output"):
+        return "tool_results"
+    return "assistant" if read.type is not None else "user"
+
+
+def _prefixes(digest: Any, items: list[msgspec.Raw]) -> list[str]:
+    """Hashes of the request up to some of its items, as `items:hash`.
+
+    Taken after the first, the last, and multiples of a power of two: two conversations of any lengths have
+    places in common, and one that goes on has the end of the one before it or a place close to it.
+    """
+    count = len(items)
+    step = 1
+    while count // step > _MAX_PREFIXES - 2:
+        step *= 2
+    found = []
+    for place, item in enumerate(items, 1):
+        digest.update(item)
+        if place % step == 0 or place == 1 or place == count:
+            found.append(f"{place}:{digest.hexdigest()}")
+    return found
+
+
+# --- arguments of tools --------------------------------------------------------------------------
+_MAX_ARGUMENT: Final = 100_000
+"""Characters or members of one argument; of larger ones no hash is made."""
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_PLAIN: Final = (str, int, float, bool, type(None), list, tuple, dict)
+
+
+def arguments_hash(
+    key: bytes | None, code: CodeType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    """Hash of the arguments of a run; None where they are not plain data, which is not looked into then.
+
+    Args:
+        key: Of the task; None: outside any.
+        code: Of the function: the object a method belongs to is no argument.
+    """
+    if args and code is not None and code.co_varnames[:1] in (("self",), ("cls",)):
+        args = args[1:]
+    for value in (*args, *kwargs.values()):
+        if type(value) not in _PLAIN or (hasattr(value, "__len__") and len(value) > _MAX_ARGUMENT):
+            return None
+    try:
+        encoded = _encode((args, kwargs))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return blake2b(encoded, digest_size=_HASH_BYTES, key=key or _PROCESS_KEY).hexdigest()
