@@ -140,4 +140,3 @@ def _matches(host: str, pattern: str) -> bool:
     if pattern.startswith("*."):
         return host.endswith(pattern[1:])
     return host == pattern
-
