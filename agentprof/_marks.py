@@ -37,7 +37,7 @@ def _say_arguments(said: dict[str, AttributeValue], task: Task | None, given: Gi
 class _Opened:
     """One run of a mark: its span, and the context its work runs in."""
 
-    __slots__ = ("_anchor", "_cost", "_pid", "_span", "_starts", "attachment", "context", "task")
+    __slots__ = ("_anchor", "_cost", "_ended", "_pid", "_span", "_starts", "attachment", "context", "task")
 
     def __init__(self, mark: Mark[Any], name: str, given: Given | None) -> None:
         runtime = _runtime.active()
@@ -45,6 +45,7 @@ class _Opened:
         self._starts = mark.starts_task
         self._cost = mark.cost_usd
         self._pid = os.getpid()
+        self._ended = False
         self.attachment: Attachment | None = None
         if self._starts:
             # A declared task is one of its own, not a part of the run.
@@ -88,8 +89,9 @@ class _Opened:
 
     def end(self, error: BaseException | None) -> None:
         """End the span; of several calls the first counts."""
-        if os.getpid() != self._pid:
+        if self._ended or os.getpid() != self._pid:
             return  # a forked child carries the task on, its parent ends it
+        self._ended = True
         failed = error is not None and not _is_quiet(error)
         said: dict[str, AttributeValue] = {}
         if self._starts and self.task is not None:
@@ -190,6 +192,8 @@ class Mark(Generic[Handle]):
         self.__exit__(kind, error, trace_back)
 
     def __call__(self, function: Function) -> Function:
+        if isinstance(function, (staticmethod, classmethod)):
+            return cast("Function", type(function)(self(function.__func__)))
         if inspect.isclass(function) or not callable(function):
             raise TypeError(f"agentprof marks functions and methods, not {function!r}")
         name, code = _name_of(function), getattr(function, "__code__", None)
@@ -201,6 +205,8 @@ class Mark(Generic[Handle]):
 
 
 def _name_of(function: Callable[..., Any]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
     return getattr(function, "__name__", None) or type(function).__name__
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import opcode
+import sys
 import types
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -110,8 +112,10 @@ def _is_new(result: Any) -> bool:
         # An iterable coroutine would lose the right to be awaited.
         is_plain = not result.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE
         return is_plain and inspect.getgeneratorstate(result) == inspect.GEN_CREATED
-    frame = result.ag_frame
-    return frame is not None and frame.f_lineno == result.ag_code.co_firstlineno
+    if sys.version_info >= (3, 12):
+        return inspect.getasyncgenstate(result) == inspect.AGEN_CREATED
+    frame, code = result.ag_frame, result.ag_code
+    return frame is not None and code.co_code[frame.f_lasti] == opcode.opmap["RETURN_GENERATOR"]
 
 
 def _followed(opened: Run, result: Any, follow: Callable[[Run | None, Any], Any]) -> Any:
