@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 import agentprof
+from agentprof._format import printable
 from agentprof.config import ConfigError
 from agentprof_collector.commands.demo import demo
 from agentprof_collector.commands.doctor import doctor
@@ -59,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
     except (AgentprofError, ConfigError) as error:
-        click.echo(f"agentprof: {error}", err=True)
+        # A message of several lines is one of several errors.
+        lines = str(error).split("\n")
+        click.echo("\n".join(["agentprof: " + printable(lines[0]), *map(printable, lines[1:])]), err=True)
         return error.exit_code if isinstance(error, AgentprofError) else _FAILED
     except BrokenPipeError:
         # The reader of a pipe has left; closing stdout quietly keeps the interpreter from saying so.
@@ -69,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("AGENTPROF_DEBUG"):
             traceback.print_exc()
         click.echo(
-            f"agentprof: a mistake of agentprof itself: {type(error).__name__}: {error}. "
+            f"agentprof: a mistake of agentprof itself: {type(error).__name__}: {printable(str(error))}. "
             "AGENTPROF_DEBUG=1 shows where; please report it.",
             err=True,
         )

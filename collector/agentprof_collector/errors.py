@@ -7,6 +7,7 @@
     │   ├── StoreMissing     nothing was stored there yet
     │   ├── StoreLocked      another process holds it
     │   └── StoreUnusable    not a database, or one of another version
+    ├── TaskNotAddedUp       the spans of a task are stored, its summary could not be made
     ├── TaskNotFound         no stored task has this id
     ├── TaskAmbiguous        several stored tasks begin with this text
     └── DemoError            the demo could not run
@@ -19,15 +20,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentprof._format import cut, printable
+
 
 class AgentprofError(Exception):
-    """Base of all errors that are told to the user as one message, without a traceback."""
+    """Base of all errors that are told to the user as one message, without a traceback.
+
+    Names of files and ids come from outside: the message is made printable, so that they cannot act on the
+    terminal.
+    """
 
     exit_code = 1
 
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
 
 class InputError(AgentprofError):
-    """Input that cannot be read. What stood before the bad place stays accepted.
+    """Input that cannot be read, or not whole. What could be read stays accepted.
 
     Args:
         source: name of the file, or `<stdin>`.
@@ -44,10 +54,11 @@ class InputError(AgentprofError):
 
 
 class InputsError(AgentprofError):
-    """Some inputs could not be read, or not to their end; everything else is stored."""
+    """Some inputs could not be read, or not whole, or some tasks not added up; everything else is stored."""
 
-    def __init__(self, failures: Sequence[InputError]) -> None:
-        super().__init__("\n".join(str(failure) for failure in failures))
+    def __init__(self, failures: Sequence[AgentprofError]) -> None:
+        super().__init__("")
+        self.args = ("\n".join(str(failure) for failure in failures),)
         self.failures = tuple(failures)
 
 
@@ -82,6 +93,17 @@ class StoreUnusable(StoreError):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}. Use another file with --db or AGENTPROF_DB.")
+
+
+class TaskNotAddedUp(AgentprofError):
+    """The summary of a task could not be made: a mistake of agentprof itself, which costs this task only."""
+
+    def __init__(self, task_id: str, error: Exception) -> None:
+        super().__init__(
+            f"task {cut(task_id, 80)} could not be added up ({type(error).__name__}: {cut(str(error), 200)}); "
+            "its spans are stored. Please report it."
+        )
+        self.task_id = task_id
 
 
 class TaskNotFound(AgentprofError):

@@ -5,11 +5,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agentprof.model import OutcomeFact, RawSpan
 from agentprof.pricing import Pricer
-from agentprof_collector.errors import InputError
+from agentprof.rollup import roll_up
+from agentprof.vocabularies import normalise
+from agentprof_collector import pipeline as pipeline_module
+from agentprof_collector.errors import InputError, TaskNotAddedUp
 from agentprof_collector.pipeline import Pipeline, record_outcome, spans_of_tasks
 from agentprof_collector.stores import Store, open_store
 
@@ -176,14 +180,14 @@ def test_spans_of_tasks(store: Store) -> None:
 
 
 def test_what_stood_before_a_mistake_is_stored(store: Store) -> None:
-    """A bad line ends the file; the requests above it are kept and added up."""
+    """The requests around a bad line are kept and added up; what was left out of them is counted."""
     span = {"traceId": "ab", "spanId": "01", "startTimeUnixNano": "5", "endTimeUnixNano": "9"}
     span["attributes"] = [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}]  # type: ignore[assignment]
     line = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, {"name": "no ids"}]}]}]})
     pipeline = Pipeline(store, Pricer())
     with pytest.raises(InputError, match="f, line 2"):
         pipeline.read(io.BytesIO(f"{line}\nnot json\n".encode()), "f")
-    assert (pipeline.spans, pipeline.skipped) == (1, 1)
+    assert (pipeline.spans, pipeline.skipped, pipeline.first_left_out) == (1, 1, "f, line 1")
     assert pipeline.recompute() == ["trace:ab"]
 
 
@@ -195,6 +199,116 @@ def test_many_traces_are_added_up_in_pieces(store: Store) -> None:
     ids = pipeline.recompute()
     assert len(ids) == len(set(ids)) == 1_203
     assert len(store.tasks()) == 1_203
+
+
+def broken_for(task_id: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Makes adding up one task fail, as a mistake of ours would; the ids in the order they are added up."""
+    asked: list[str] = []
+
+    def failing(own_id: str, *arguments: Any) -> Any:
+        asked.append(own_id)
+        if own_id == task_id:
+            raise ZeroDivisionError("by\x1b[2J zero")
+        return roll_up(own_id, *arguments)
+
+    monkeypatch.setattr(pipeline_module, "roll_up", failing)
+    return asked
+
+
+def test_a_task_that_cannot_be_added_up_keeps_no_other_from_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those of the same write nor those in the same trace; it is told with its id."""
+    broken_for("bad", monkeypatch)
+    pipeline = Pipeline(store, Pricer())
+    pipeline.accept([*(task_span(f"t{n}", f"a{n}") for n in range(20)), task_span("t3", "bad")])
+    told: list[TaskNotAddedUp] = []
+    assert sorted(pipeline.recompute(told.append)) == sorted(f"a{n}" for n in range(20))
+    assert [error.task_id for error in told] == ["bad"]
+    assert str(told[0]).startswith("task bad could not be added up (ZeroDivisionError: by\\x1b[2J zero)")
+    assert {summary.task_id for summary in store.tasks()} == {f"a{n}" for n in range(20)}
+
+
+def test_without_a_listener_a_failure_is_logged(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that it reaches stderr where nothing else is set up."""
+    broken_for("bad", monkeypatch)
+    feed(store, [task_span("t", "bad"), task_span("u", "good")])
+    assert "task bad could not be added up" in caplog.text
+    assert store.task_ids("") == ["good"]
+
+
+def test_a_row_that_cannot_be_written_keeps_no_other_from_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A summary that no JSON can hold costs its own row."""
+
+    def odd(own_id: str, *arguments: Any) -> Any:
+        summary = roll_up(own_id, *arguments)
+        return msgspec.structs.replace(summary, name="\ud800") if own_id == "a1" else summary
+
+    monkeypatch.setattr(pipeline_module, "roll_up", odd)
+    pipeline = Pipeline(store, Pricer())
+    pipeline.accept([task_span(f"t{n}", f"a{n}") for n in range(3)])
+    told: list[TaskNotAddedUp] = []
+    assert sorted(pipeline.recompute(told.append)) == ["a0", "a2"]
+    assert [error.task_id for error in told] == ["a1"]
+    assert store.task_ids("") == ["a0", "a2"]
+
+
+def test_a_large_task_is_added_up_after_all_others_are_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can take long; by then every other row is there, those of later traces too."""
+    monkeypatch.setattr(pipeline_module, "_LARGE", 10)
+    monkeypatch.setattr(pipeline_module, "_TRACES_PER_RECOMPUTE", 2)
+    written: list[list[str]] = []
+
+    def looking(own_id: str, *arguments: Any) -> Any:
+        written.append(store.task_ids(""))
+        return roll_up(own_id, *arguments)
+
+    monkeypatch.setattr(pipeline_module, "roll_up", looking)
+    pipeline = Pipeline(store, Pricer())
+    large = [task_span("t0", "large"), *(call_span("t0", "large", n) for n in range(20))]
+    pipeline.accept([*large, *(task_span(f"t{n}", f"a{n}") for n in range(1, 8))])
+    seen: list[tuple[int, int]] = []
+    ids = pipeline.recompute(progress=lambda done, of: seen.append((done, of)))
+    assert ids[-1] == "large"
+    assert written[-1] == [f"a{n}" for n in range(1, 8)]
+    assert seen == [(2, 8), (4, 8), (6, 8), (8, 8)]
+    assert len(store.tasks()) == 8
+
+
+def test_a_span_that_breaks_its_reader_costs_itself(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted; the spans beside it are stored."""
+
+    def failing(span: RawSpan) -> Any:
+        if span.span_id == "a-call2":
+            raise ZeroDivisionError("by zero")
+        return normalise(span)
+
+    monkeypatch.setattr(pipeline_module, "normalise", failing)
+    pipeline = Pipeline(store, Pricer())
+    pipeline.accept([task_span("t", "a"), *(call_span("t", "a", n) for n in range(1, 4))])
+    pipeline.recompute()
+    assert (pipeline.spans, pipeline.skipped) == (3, 1)
+    summary = store.task("a")
+    assert summary is not None
+    assert summary.calls == 2
+
+
+def test_outcomes_count_for_their_own_task_only(store: Store) -> None:
+    """Facts of tasks added up together do not keep a later fact of one of them from its row."""
+    spans = [task_span(f"t{n}", f"a{n}") for n in range(10)]
+    feed(store, spans)
+    for n in range(10):
+        record_outcome(store, OutcomeFact(task_id=f"a{n}", outcome="success", recorded_ns=5))
+    feed(store, spans)
+    record_outcome(store, OutcomeFact(task_id="a3", outcome="failure", recorded_ns=6))
+    outcomes = {summary.task_id: summary.outcome for summary in store.tasks()}
+    assert outcomes == {f"a{n}": "success" for n in range(10)} | {"a3": "failure"}
 
 
 def test_real_traces_keep_their_rows_when_read_again(shared: Path, store: Store) -> None:

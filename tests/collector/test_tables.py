@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import unicodedata
 from decimal import Decimal
@@ -14,8 +15,10 @@ from agentprof import _format as fmt
 from agentprof.model import RawSpan
 from agentprof.pricing import Pricer
 from agentprof_collector import terminal
+from agentprof_collector.commands.options import find_task
+from agentprof_collector.errors import TaskAmbiguous, TaskNotFound
 from agentprof_collector.pipeline import Pipeline
-from agentprof_collector.reports import REPORTS, ReportName
+from agentprof_collector.reports import REPORTS, ReportName, to_json
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.stores import Store, open_store
 
@@ -198,3 +201,24 @@ def test_tens_of_thousands_of_names_are_reported_at_once(store: Store, tmp_path:
     assert (document["count"], sum(row["runs"] for row in document["rows"])) == (20_000, 30)
     assert "19,970 more not shown" in drawn(store, "parts", by=by, limit=30)
     assert "19,901 rows with less time not shown" in drawn(store, "task", task_id="a")
+
+
+def test_json_escapes_what_acts_on_a_terminal(store: Store) -> None:
+    """And keeps the text."""
+    feed(store, task("a", NASTY))
+    text = to_json(REPORTS["task"].document(store, Selection(task_id="a"))).decode()
+    assert not [char for char in text if unicodedata.category(char) in ("Cc", "Cf")]
+    assert json.loads(text)["name"] == NASTY
+
+
+def test_a_task_is_found_as_tables_show_it(store: Store) -> None:
+    """By its beginning, its end, or both with what a table leaves out between."""
+    ids = [f"support-ticket-2026-11-30-acme-corp-{number:06d}" for number in range(3)]
+    feed(store, *(task(task_id, "answer") for task_id in ids))
+    for task_id, short in zip(ids, fmt.short_ids(ids), strict=True):
+        assert find_task(store, task_id) == find_task(store, short) == task_id
+        assert find_task(store, task_id[-6:]) == task_id
+    with pytest.raises(TaskAmbiguous):
+        find_task(store, "support-")
+    with pytest.raises(TaskNotFound):
+        find_task(store, "support-…9")

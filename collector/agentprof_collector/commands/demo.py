@@ -8,6 +8,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from agentprof._format import printable
 from agentprof_collector import terminal
 from agentprof_collector.commands.options import db_option, json_option
 from agentprof_collector.errors import DemoError
@@ -66,7 +67,8 @@ def _next_steps(task_id: str, db: Path | None) -> str:
     if db is None:
         look = "agentprof demo --db demo.duckdb\n  agentprof report --db demo.duckdb --by tool"
     else:
-        look = f"agentprof report --db {db} {task_id[:8]} --calls\n  agentprof report --db {db} --by tool"
+        file = printable(str(db))
+        look = f"agentprof report --db {file} {task_id[:8]} --calls\n  agentprof report --db {file} --by tool"
     return (
         f"What next:\n  {look}\n"
         "  in your program:   import agentprof; agentprof.instrument()\n"

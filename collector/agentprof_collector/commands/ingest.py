@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from agentprof._format import plural, printable
 from agentprof.config import load_config
 from agentprof.pricing import Pricer
 from agentprof_collector.commands.options import db_option, json_option
-from agentprof_collector.errors import InputError, InputsError
+from agentprof_collector.errors import AgentprofError, InputError, InputsError
 from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import open_store
@@ -32,14 +34,16 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
     Collector's file exporter writes) or protobuf, gzip or not; "-" is standard input. Spans of any supported
     vocabulary are understood. Reading a file again changes no number.
 
-    A file with a mistake is kept up to the mistake; the other files are read whole, and the exit code is 1.
+    A line or request that cannot be read is left out, as is a value of a wrong type; the output says how
+    many and where the first was. Everything else is stored. The exit code is 1 if lines or files could not
+    be read.
 
     \b
     Example:
       agentprof ingest traces/*.jsonl
       agentprof ingest --db run42.duckdb - < traces.jsonl.gz
     """
-    failures: list[InputError] = []
+    failures: list[AgentprofError] = []
     path = database_path(db)
     with open_store(path) as store:
         pipeline = Pipeline(store, Pricer(load_config(None)))
@@ -50,16 +54,43 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
                     _read(pipeline, file, progress, task)
                 except InputError as error:
                     failures.append(error)
-            progress.update(task, description="adding up", total=None)
-            tasks = len(pipeline.recompute())
-    counts = {"spans": pipeline.spans, "skipped": pipeline.skipped, "tasks": tasks, "failed": len(failures)}
+            files_failed = len(failures)
+            tasks = len(pipeline.recompute(failures.append, _adding_up(progress, task)))
     if as_json:
+        counts = {
+            "spans": pipeline.spans,
+            "skipped": pipeline.skipped,
+            "lost_values": pipeline.lost,
+            "tasks": tasks,
+            "failed": files_failed,
+            "failed_tasks": len(failures) - files_failed,
+        }
         click.echo(msgspec.json.encode({"schema": 1, **counts}))
     else:
-        skipped = f", {pipeline.skipped:,} without id or start left out" if pipeline.skipped else ""
-        click.echo(f"{pipeline.spans:,} spans stored{skipped}; {tasks:,} tasks added up in {path}")
+        stored = plural(pipeline.spans, "span")
+        click.echo(
+            f"{stored} stored{_left_out(pipeline)}; {plural(tasks, 'task')} added up in {printable(str(path))}"
+        )
     if failures:
         raise InputsError(failures)
+
+
+def _left_out(pipeline: Pipeline) -> str:
+    found = ""
+    if pipeline.skipped:
+        found += f", {pipeline.skipped:,} without id or start left out"
+    if pipeline.lost:
+        found += f", {plural(pipeline.lost, 'value')} of a wrong type left out"
+    if pipeline.first_left_out is not None:
+        found += f" (the first in {printable(pipeline.first_left_out)})"
+    return found
+
+
+def _adding_up(progress: Progress, task: TaskID) -> Callable[[int, int], None]:
+    def update(done: int, of: int) -> None:
+        progress.update(task, description=f"adding up {of:,} traces", completed=done, total=of)
+
+    return update
 
 
 def _read(pipeline: Pipeline, file: Path, progress: Progress, task: TaskID) -> None:
@@ -82,7 +113,7 @@ def _read(pipeline: Pipeline, file: Path, progress: Progress, task: TaskID) -> N
 def _progress() -> Progress:
     """On stderr, and only where a person watches."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 

@@ -33,13 +33,14 @@ def json_option(function: F) -> F:
 
 
 def find_task(store: Store, text: str) -> str:
-    """The id of the task that is, or alone begins with, the text.
+    """The id of the task that is, or alone begins or ends with, the text; "…" stands for anything between.
 
     Raises:
         TaskNotFound: none.
         TaskAmbiguous: several.
     """
-    ids = store.task_ids(text)
+    begin, dots, end = text.partition("…")
+    ids = store.task_ids(text) or (store.task_ids(begin, end) if dots else store.task_ids("", text))
     if not ids:
         raise TaskNotFound(text)
     if text not in ids and len(ids) > 1:

@@ -9,6 +9,7 @@ from typing import cast
 import click
 import msgspec
 
+from agentprof._format import printable
 from agentprof.model import Outcome, OutcomeFact
 from agentprof_collector.commands.options import db_option, find_task, json_option
 from agentprof_collector.errors import StoreMissing
@@ -45,4 +46,4 @@ def outcome(task: str, result: str, score: float | None, db: Path | None, as_jso
     if as_json:
         click.echo(msgspec.json.encode({"schema": 1, **msgspec.to_builtins(fact)}))
     else:
-        click.echo(f"{task_id}: {result}" + ("" if score is None else f", score {score:g}"))
+        click.echo(f"{printable(task_id)}: {result}" + ("" if score is None else f", score {score:g}"))

@@ -6,6 +6,7 @@ person sees is also in the JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -38,5 +39,14 @@ REPORTS: dict[ReportName, Report] = {
 
 
 def to_json(document: Document) -> bytes:
-    """The document as one line of JSON."""
-    return msgspec.json.encode(document)
+    """The document as one line of JSON, in which what acts on a terminal is escaped."""
+    text = msgspec.json.encode(document).decode()
+    return _ACTS.sub(_escaped, text).encode()
+
+
+# Beside what JSON has to escape. None of it can stand outside of a string.
+_ACTS = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

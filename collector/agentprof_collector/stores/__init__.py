@@ -73,8 +73,8 @@ class Store(Protocol):
     def task(self, task_id: str) -> TaskSummary | None:
         """The cached summary of one task."""
 
-    def task_ids(self, prefix: str) -> list[str]:
-        """Cached ids that begin with the text, in order, at most 100."""
+    def task_ids(self, begin: str, end: str = "") -> list[str]:
+        """Cached ids that begin and end with the texts, in order, at most 100."""
 
     def close(self) -> None:
         """Release the database; the store is not usable afterwards."""

@@ -133,9 +133,9 @@ class DuckDbStore:
         rows = self._rows(_sql("select_task"), {"task_id": task_id})
         return _decode_summary(rows[0][0]) if rows else None
 
-    def task_ids(self, prefix: str) -> list[str]:
+    def task_ids(self, begin: str, end: str = "") -> list[str]:
         """See `Store.task_ids`."""
-        return [row[0] for row in self._rows(_sql("select_task_ids"), {"prefix": prefix})]
+        return [row[0] for row in self._rows(_sql("select_task_ids"), {"begin": begin, "end": end})]
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from agentprof.rollup import roll_up
+from agentprof_collector import pipeline
+
 
 def line(trace: str, *, tokens: int = 7) -> str:
     """One request in JSON with one call."""
@@ -51,31 +54,73 @@ def test_the_same_file_again_changes_no_number(agentprof_command: Any, tmp_path:
     agentprof_command("ingest", "a.jsonl")
     once = agentprof_command("report", "--json").stdout
     counts = json.loads(agentprof_command("ingest", "a.jsonl", "--json").stdout)
-    assert counts == {"schema": 1, "spans": 2, "skipped": 0, "tasks": 2, "failed": 0}
+    nothing = {"skipped": 0, "lost_values": 0, "failed": 0, "failed_tasks": 0}
+    assert counts == {"schema": 1, "spans": 2, "tasks": 2} | nothing
     assert agentprof_command("report", "--json").stdout == once
     assert json.loads(once)["groups"][0]["tokens"]["input"] == 14
 
 
 def test_a_bad_file_among_good_ones(agentprof_command: Any, tmp_path: Path) -> None:
-    """What stood before the mistake and in other files is stored; every mistake is named; the code is 1."""
+    """What stands around the mistake and in other files is stored; every mistake is named; the code is 1."""
     (tmp_path / "bad.jsonl").write_text(line("aa") + "{oops\n" + line("ab"))
     (tmp_path / "good.jsonl").write_text(line("ba"))
     done = agentprof_command("ingest", "bad.jsonl", "none.jsonl", "good.jsonl")
     assert done.returncode == 1
-    assert done.stdout.startswith("2 spans stored; 2 tasks added up")
+    assert done.stdout.startswith("3 spans stored; 3 tasks added up")
+    assert "1 line could not be read, the others are stored" in done.stderr
     assert "bad.jsonl, line 2: " in done.stderr
     assert "none.jsonl: No such file or directory" in done.stderr
     assert "Traceback" not in done.stderr
     tasks = json.loads(agentprof_command("report", "--json").stdout)["tasks"]
-    assert {task["task_id"][6:8] for task in tasks} == {"aa", "ba"}
+    assert {task["task_id"][6:8] for task in tasks} == {"aa", "ab", "ba"}
 
 
-def test_spans_without_identity_are_counted(agentprof_command: Any, tmp_path: Path) -> None:
-    """They are left out, and the output says so."""
+def test_what_is_left_out_is_counted(agentprof_command: Any, tmp_path: Path) -> None:
+    """Spans without an identity and values of a wrong type, with the place of the first."""
     request = {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "n", "startTimeUnixNano": "1"}]}]}]}
-    (tmp_path / "a.jsonl").write_text(json.dumps(request))
+    odd = line("aa").replace('"stringValue": "house-1"', '"stringValue": 5')
+    (tmp_path / "a.jsonl").write_text(line("ab") + json.dumps(request) + "\n" + odd)
     done = agentprof_command("ingest", "a.jsonl")
-    assert done.stdout.startswith("0 spans stored, 1 without id or start left out; 0 tasks")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "2 spans stored, 1 without id or start left out, 1 value of a wrong type left out "
+        "(the first in a.jsonl, line 2); 2 tasks added up"
+    )
+    counts = json.loads(agentprof_command("ingest", "a.jsonl", "--json").stdout)
+    assert (counts["spans"], counts["skipped"], counts["lost_values"]) == (2, 1, 1)
+
+
+def test_a_task_that_cannot_be_added_up_is_named(
+    agentprof_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On stderr, with code 1; the others are in the report."""
+
+    def failing(task_id: str, *arguments: Any) -> Any:
+        if task_id.startswith("trace:aa"):
+            raise ZeroDivisionError("by zero")
+        return roll_up(task_id, *arguments)
+
+    monkeypatch.setattr(pipeline, "roll_up", failing)
+    (tmp_path / "a.jsonl").write_text(line("aa") + line("ab"))
+    done = agentprof_command("ingest", "a.jsonl")
+    assert done.returncode == 1
+    assert done.stdout.startswith("2 spans stored; 1 task added up")
+    assert f"task trace:{'aa' * 16} could not be added up (ZeroDivisionError" in done.stderr
+    assert len(json.loads(agentprof_command("report", "--json").stdout)["tasks"]) == 1
+
+
+def test_names_of_files_cannot_act_on_the_terminal(agentprof_command: Any, tmp_path: Path) -> None:
+    """Nor can those of databases."""
+    nasty = "bad\x1b[31m\nsecond\u202e"
+    (tmp_path / nasty).write_text("{oops\n")
+    done = agentprof_command("ingest", nasty, f"none{nasty}", "--db", f"{nasty}.duckdb")
+    assert done.returncode == 1
+    for text in (done.stdout, done.stderr):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "bad\\x1b[31m\\nsecond\\u202e" in text
+    assert len(done.stderr.splitlines()) == 2
+    assert "\x1b" not in agentprof_command("report", "--db", f"other{nasty}").stderr
 
 
 def test_standard_input(tmp_path: Path) -> None:
