@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.union import trust, union
-from agentprof.rollup.wrappers import rebased
+from agentprof.rollup.wrappers import OWN_WORK, rebased
 
 TOLERANCE_NS = 5_000_000
 """Instrumentations take their stamps at different depths and clocks: 5 ms."""
+
+NESTED = 64
+"""How far above a call other reports of it are looked for."""
 
 AT_ONCE = 400
 """Calls of one model that are looked at around one start: more of them at once are not told apart."""
@@ -28,13 +32,14 @@ def join_twins(tree: Tree) -> None:
     if len({node.span.scope for node in calls}) < 2:
         return
     buckets = _buckets(calls)
+    nested = _scopes_of_nested(calls)
     joined: set[int] = set()
     moved: dict[int, Node] = {}
     for node in sorted(calls, key=_innermost_first):
         if id(node) in joined:
             continue
         joined.add(id(node))
-        others = _best_by_scope(node, buckets, joined)
+        others = _best_by_scope(node, buckets, joined, nested)
         if others:
             joined.update(map(id, others))
             moved.update((id(other), node) for other in others)
@@ -94,7 +99,22 @@ def _innermost_first(node: Node) -> tuple[object, ...]:
     return (node.end - node.start, -node.span.attributes_count, node.order)
 
 
-def _best_by_scope(node: Node, buckets: dict[_Key, _Bucket], joined: set[int]) -> list[Node]:
+def _scopes_of_nested(calls: Iterable[Node]) -> dict[int, set[str | None]]:
+    """For each call the scopes that saw it above or below: of calls made at once, such a scope's other is not it."""
+    found: dict[int, set[str | None]] = {}
+    for node in calls:
+        for above in islice(node.ancestors(), NESTED):
+            if above.kind in OWN_WORK:
+                break
+            if above.kind == "model" and above.span.scope != node.span.scope and _same_call(node, above):
+                found.setdefault(id(node), set()).add(above.span.scope)
+                found.setdefault(id(above), set()).add(node.span.scope)
+    return found
+
+
+def _best_by_scope(
+    node: Node, buckets: dict[_Key, _Bucket], joined: set[int], nested: dict[int, set[str | None]]
+) -> list[Node]:
     """For every other scope the twin with the largest overlap, then the earlier start."""
     found = {
         id(other): other
@@ -104,6 +124,8 @@ def _best_by_scope(node: Node, buckets: dict[_Key, _Bucket], joined: set[int]) -
         if id(other) not in joined
         and other.span.scope != node.span.scope
         and _same_call(node, other)
+        and other.span.scope not in nested.get(id(node), ())
+        and node.span.scope not in nested.get(id(other), ())
         and not _nested(node, other)
     }
     best: dict[str, Node] = {}

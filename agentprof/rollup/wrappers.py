@@ -10,7 +10,8 @@ from agentprof.model import Call
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.union import trust, union
 
-_OWN_WORK = frozenset({"tool", "agent"})
+OWN_WORK = frozenset({"tool", "agent"})
+"""Kinds of spans that make calls of their own: a model span above one is not the call below."""
 
 
 class _Below:
@@ -45,7 +46,7 @@ def unwrap_calls(tree: Tree) -> None:
             else:
                 mine.calls, mine.one = mine.calls + 1, node
             mine.ids[node.call.response_id if node.call else None] += 1
-        if node.parent is not None and node.kind not in _OWN_WORK:
+        if node.parent is not None and node.kind not in OWN_WORK:
             _add(below, id(node.parent), mine)
     for node in tree.of_kind("wrapper"):
         node.call = None

@@ -128,6 +128,31 @@ def test_twins_of_different_scopes_are_one_call_with_the_inner_interval() -> Non
     assert (summary.tokens["input"], summary.tokens["output"]) == (5, 7)
 
 
+def test_alike_calls_at_once_do_not_swap_the_reports_around_them() -> None:
+    """Where another scope's report stands above a call, no report of that scope beside it is the call's."""
+    ms = 1_000_000
+    spans: list[Span] = []
+    for number in range(3):
+        start = number * ms
+        outer, middle = f"o{number}", f"m{number}"
+        end = (60 - 10 * number) * ms
+        spans += [
+            call(outer, start, end, "root", scope="two", response_id=f"r{number}", usage=usage(5, 7)),
+            call(middle, start, end, outer, scope="three", usage=usage(5, 7)),
+            call(
+                f"i{number}",
+                start + ms,
+                end - ms,
+                middle,
+                scope="one",
+                response_id=f"r{number}",
+                usage=usage(5, 7),
+            ),
+        ]
+    summary = rolled(*spans)
+    assert (summary.calls, summary.tokens["input"], summary.warnings) == (3, 15, [])
+
+
 def test_twins_need_one_inside_the_other_within_five_milliseconds() -> None:
     """A shared response id alone is not enough: some frameworks use a run's id for all its calls."""
     first = call("a", 0, 20_000_000, "root", scope="one", response_id="run")
