@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.model_server import CHAT, ModelServer
 from support.runs import ran
 
@@ -158,3 +159,62 @@ def test_a_launcher_lends_its_name_to_the_program(
     file = script("pass")
     _, (task,) = ran([], ["sh", "-c", f"{sys.executable} {file}; exit 5"], environment)
     assert (task["name"], task["outcome"]) == ("agent.py", "failure")
+
+
+SCRIPT = """
+    import asyncio, sys
+    from openai import AsyncOpenAI, OpenAI
+    client, aclient = OpenAI(base_url=sys.argv[1], api_key="x"), AsyncOpenAI(base_url=sys.argv[1], api_key="x")
+    asked = dict(model="gpt-4o-mini", messages=[])
+
+    def answer(number):
+        client.chat.completions.create(**asked)
+        if number == 1:
+            raise ValueError
+
+    async def aanswer():
+        await asyncio.sleep(0)
+        return await aclient.chat.completions.create(**asked)
+
+    def generated():
+        for _ in range(2):
+            yield client.chat.completions.create(**asked)
+
+    async def main():
+        await asyncio.gather(aanswer(), aanswer())
+
+    for number in range(3):
+        try:
+            answer(number)
+        except ValueError:
+            pass
+    for _ in generated():
+        client.chat.completions.create(**asked)
+    asyncio.run(main())
+    """
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="marking functions of a script needs Python 3.12")
+def test_functions_of_the_script_are_marked(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Plain ones, coroutines side by side, and generators, between whose steps the program is outside."""
+    marks = [part for name in ("answer", "aanswer", "generated") for part in ("--task", f"__main__:{name}")]
+    _, tasks = ran(marks, [sys.executable, script(SCRIPT), server.url], environment)
+    found = sorted((task["name"], task["outcome"], task["calls"]) for task in tasks if task["outcome"])
+    assert found == [("agent.py", "success", 2), ("answer", "failure", 1)]
+    others = sorted((task["name"], task["calls"]) for task in tasks if not task["outcome"])
+    assert others == [("aanswer", 1), ("aanswer", 1), ("answer", 1), ("answer", 1), ("generated", 2)]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python can")
+def test_functions_of_the_script_cannot_be_marked(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Which is said, with what to do; and they are not advised."""
+    command = [sys.executable, script(SCRIPT), server.url]
+    run, (task,) = ran(["--task", "__main__:answer"], command, environment)
+    assert task["calls"] == 9
+    assert b"--task __main__:answer: functions of the script itself" in run.stderr
+    for line in run.stderr.decode().splitlines():
+        assert "agentprof run --task" not in line
