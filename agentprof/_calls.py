@@ -127,12 +127,18 @@ class Call:
             attributes=said,
             start_time=self._began + self._anchor,
         )
+        if task is not None and self._span.is_recording():
+            task.note_open(self._span)
         self._attachment = Attachment(trace.set_span_in_context(self._span))
         self._token: Token[Call | None] = _current.set(self)
 
     def leave(self) -> None:
         """The SDK method is about to return or raise: the call is no longer current."""
-        _current.reset(self._token)
+        try:
+            _current.reset(self._token)
+        except ValueError:  # a coroutine may be closed in another context than it was begun in
+            if _current.get() is self:
+                _current.set(None)
         self._attachment.detach()
 
     # --- attempts --------------------------------------------------------------------------------
@@ -321,6 +327,7 @@ class Call:
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
         span.end(end + self._anchor)
+            self._task.note_ended(span)
 
     def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
         self.body = None

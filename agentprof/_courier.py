@@ -52,7 +52,8 @@ class Courier:
 
     def begin(self) -> None:
         """Set up as new; also in a forked child, where the parent goes on with what it had."""
-        self._wake = threading.Condition(threading.Lock())
+        # Reentrant: garbage collection may end a stream, and so start a worker, anywhere.
+        self._wake = threading.Condition(threading.RLock())
         self._sender: Sender | None = None
         self._request: Request | None = None
         self._sending = False

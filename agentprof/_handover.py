@@ -125,8 +125,8 @@ def _run_in(context: Context, function: Callable[..., Any], /, *args: Any, **kwa
 class Carried(NamedTuple):
     """What goes to another process with a piece of work: the task and the span that handed it over."""
 
-    task: tuple[str, str, dict[str, str]] | None
-    """Id, name and labels."""
+    task: tuple[str, str, dict[str, str], bytes] | None
+    """Id, name, labels and key."""
     span: tuple[int, int, int]
     """Ids of trace and span, and the flags of the trace."""
 
@@ -137,16 +137,19 @@ class Carried(NamedTuple):
         context = trace.set_span_in_context(span, Context())
         if self.task is None:
             return context
-        task_id, name, labels = self.task
-        known = _task.by_id(task_id)
-        return _context.with_task(known or _task.Task(name, task_id, labels, None), context)
+        task_id, name, labels, key = self.task
+        task = _task.by_id(task_id)
+        if task is None:
+            task = _task.Task(name, task_id, labels, None)
+            task.key = key
+        return _context.with_task(task, context)
 
 
 def _carried(context: Context) -> Carried:
     task = _context.declared_task(context)
     span = trace.get_current_span(context).get_span_context()
     return Carried(
-        (task.id, task.name, task.labels) if task is not None else None,
+        (task.id, task.name, task.labels, task.key) if task is not None else None,
         (span.trace_id, span.span_id, int(span.trace_flags)),
     )
 
