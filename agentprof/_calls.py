@@ -233,12 +233,14 @@ class Call:
             return
         try:
             arrivals.complete()
-            end = (
-                now if arrivals.last_chunk is None or not self._answer.finish_reasons else arrivals.last_chunk
-            )
-            self._finish(end, stream_end="complete" if self._answer.finish_reasons else "truncated")
+            end = now if arrivals.last_chunk is None or not self._answered_whole else arrivals.last_chunk
+            self._finish(end, stream_end="complete" if self._answered_whole else "truncated")
         except Exception:
             _guard.failed("the end of a stream")
+
+    @property
+    def _answered_whole(self) -> bool:
+        return bool(self._answer.finish_reasons) or self._answer.whole
 
     def stream_left(self) -> None:
         """The body was closed or dropped, perhaps before its end."""
@@ -247,10 +249,9 @@ class Call:
             return
         try:
             end = arrivals.last_chunk if arrivals.last_chunk is not None else stamp_ns()
-            if self._answer.finish_reasons:
-                stream_end = "complete"
-            else:  # SDKs close a stream at its closing mark, before the end of the body
-                stream_end = "truncated" if arrivals.closing_mark else "abandoned"
+            # SDKs close a stream at its closing mark, before the end of the body.
+            cut = "truncated" if arrivals.closing_mark else "abandoned"
+            stream_end = "complete" if self._answered_whole else cut
             self._finish(end, stream_end=stream_end, status="cancelled")
         except Exception:
             _guard.failed("a stream that was left")
@@ -326,8 +327,8 @@ class Call:
         span.set_attributes(said)
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
-        span.end(end + self._anchor)
             self._task.note_ended(span)
+        span.end(end + self._anchor)
 
     def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
         self.body = None

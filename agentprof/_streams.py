@@ -27,6 +27,10 @@ _LESSONS = 16
 """How often the shape of text is learnt in one stream: where it changes all the time it is of no use."""
 
 
+_EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+"""How a stream of events begins where it could be something else."""
+
+
 class Arrivals:
     """What arrived of one body, and when. All stamps are readings of `stamp_ns()`."""
 
@@ -35,6 +39,7 @@ class Arrivals:
         "_decoder",
         "_dialect",
         "_events",
+        "_keeps",
         "_may_learn",
         "_read",
         "_shape",
@@ -63,6 +68,8 @@ class Arrivals:
         self._shape: Shape | None = None
         self._may_learn = _LESSONS if decoder is None else 0
         self._body: list[bytes] = []
+        self._keeps = True
+        """Whether the body is to be read once it is whole; bytes of a medium are not."""
         self._size = 0
 
     def chunk(self, raw: bytes) -> None:
@@ -100,13 +107,17 @@ class Arrivals:
         """Note the first bytes; True if they do not begin a stream of events."""
         if data and self.first_chunk is None:
             self.first_chunk = now
-            if data.lstrip()[:1] not in (b"{", b"["):
-                self._read = self._dialect.event_reader(self.answer)
+            start = data.lstrip()
+            if start[:1] not in (b"{", b"["):
+                if self._dialect.may_be_binary and not start.startswith(_EVENT_STARTS):
+                    self._keeps = False
+                else:
+                    self._read = self._dialect.event_reader(self.answer)
         return self._read is None
 
     def _collect(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size <= _MAX_BODY:
+        if self._keeps and self._size <= _MAX_BODY:
             self._body.append(data)
 
     def complete(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final, Protocol
 
-from agentprof.dialects import openai_chat, openai_embeddings, openai_responses
+from agentprof.dialects import openai_chat, openai_embeddings, openai_media, openai_responses
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
 from agentprof.dialects._fields import fields_of, is_true, text_in
 
@@ -33,7 +33,8 @@ class Dialect(Protocol):
 
     name: str
     operation: str
-    """As the GenAI conventions call it: `chat`, `embeddings`, `text_completion`."""
+    """As the GenAI conventions call it: `chat`, `embeddings`, `text_completion`, `generate_content`; `moderation`
+    has no name there."""
     endpoints: tuple[str, ...]
     """Ends of the paths it is served on; only POST is a call."""
     request_fields: tuple[str, ...]
@@ -46,6 +47,9 @@ class Dialect(Protocol):
     """The key of the text in an event of a stream, with its colon; empty: there is none."""
     type_says_all: bool
     """Whether events name their type, so that one of a text type has nothing else of interest."""
+
+    may_be_binary: bool
+    """Whether an answer may be neither JSON nor events."""
 
     def asked(self, body: bytes) -> Asked:
         """Read a request."""
@@ -62,6 +66,10 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     openai_chat.Completions(),
     openai_responses.Responses(),
     openai_embeddings.Embeddings(),
+    openai_media.Images(),
+    openai_media.Transcriptions(),
+    openai_media.Speech(),
+    openai_media.Moderations(),
 )
 
 _BY_ENDPOINT: Final = {end: dialect for dialect in DIALECTS for end in dialect.endpoints}

@@ -43,6 +43,7 @@ class Answer:
         "service_tier",
         "tool_calls",
         "usage",
+        "whole",
     )
 
     def __init__(self) -> None:
@@ -59,5 +60,7 @@ class Answer:
         self.service_tier: str | None = None
         self.phases: dict[str, Phase] = {}
         """What the engine reports of its own time."""
+        self.whole = False
+        """A stream has said that it is complete, in a format that has no finish reasons."""
         self.error_type: str | None = None
         """Kind of an error the body reports although the status was 200."""

@@ -109,6 +109,7 @@ class Chat:
     conversation = "messages"
     text_key = b'"content":'
     type_says_all = False
+    may_be_binary = False
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""

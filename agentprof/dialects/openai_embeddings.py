@@ -37,6 +37,7 @@ class Embeddings:
     conversation = ""
     text_key = b""
     type_says_all = False
+    may_be_binary = False
 
     def asked(self, body: bytes) -> Asked:
         """The model."""

@@ -112,6 +112,7 @@ class Responses:
     conversation = "input"
     text_key = b'"delta":'
     type_says_all = True
+    may_be_binary = False
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""

@@ -60,6 +60,7 @@ OTEL_GENAI = Vocabulary(
                 # Operation names in the wild.
                 "completion": "model",
                 "embedding": "model",
+                "moderation": "model",
                 "execute_task": "step",
                 "chain": "step",
             },
