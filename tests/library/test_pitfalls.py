@@ -9,7 +9,6 @@ Rows that are tested elsewhere:
 | T10, M14 | here for any two scopes; with the real instrumentations `library/twin/test_other_instrumentations.py` |
 | C4 | `library/soak/test_soak.py` |
 | B1 | here for the stream class of the SDK; for the one of LiteLLM it is owed |
-| R2 | here for what is paid; that failed runs which were repeated are waste is owed |
 
 Rows owed by later work, because what they are about is not supported yet:
 
@@ -160,8 +159,10 @@ def test_t5_usage_on_every_chunk_is_not_added(
     assert (tokens["input"], tokens["output"]) == (9, 3)
 
 
-def _repeat_as_another_scope(response_id: str | None, tokens: tuple[int, int] | None) -> Any:
-    tracer = trace.get_tracer("another", tracer_provider=_provider())
+def _repeat_as_another_scope(
+    response_id: str | None, tokens: tuple[int, int] | None, scope: str = "another"
+) -> Any:
+    tracer = trace.get_tracer(scope, tracer_provider=_provider())
     span = tracer.start_span(
         "chat again", attributes={attributes.OPERATION: "chat", attributes.REQUEST_MODEL: MODEL}
     )
@@ -267,24 +268,28 @@ def test_r1_attempts_and_pauses_are_told_apart(
     assert summary["timeline_ns"]["backoff"] >= 120e6
 
 
-def test_r2_every_paid_answer_counts(server: ModelServer, client: openai.OpenAI, captured: Captured) -> None:
-    """A tool whose whole, billed answer was of no use is run again: both answers are paid."""
+def test_r2_every_paid_answer_counts_and_what_was_wasted_is_shown(
+    server: ModelServer, client: openai.OpenAI, captured: Captured
+) -> None:
+    """A tool whose whole, billed answer was of no use is run again: both are paid, the first is waste."""
     server.replies = [Reply.json(CHAT | {"id": "chatcmpl-0"}), Reply.json(CHAT)]
+    good = iter([False, True])
 
     @agentprof.tool
-    def ask(good: bool) -> None:
+    def ask(question: str) -> None:
         chat(client)
-        if not good:
+        if not next(good):
             raise LookupError
 
     def work() -> None:
         with pytest.raises(LookupError):
-            ask(False)
-        ask(True)
+            ask("why")
+        ask("why")
 
     summary = summed(work)
     once = 100 * INPUT_USD + 6 * OUTPUT_USD
     assert (summary["calls"], Decimal(summary["cost_usd"])) == (2, 2 * once)
+    assert Decimal(summary["wasted"]["cost_usd"]) == once
 
 
 # --- streams -------------------------------------------------------------------------------------
@@ -681,9 +686,10 @@ def test_m14_one_call_seen_by_three_counts_once(
     """Nothing is lost by that; what a span around two calls repeats of them is dropped, and that is said."""
 
     def ask() -> None:
-        outer, inner = (_repeat_as_another_scope("chatcmpl-1", (100, 6)) for _ in range(2))
-        with trace.use_span(outer, end_on_exit=True), trace.use_span(inner, end_on_exit=True):
-            chat(client)
+        with trace.use_span(_repeat_as_another_scope("chatcmpl-1", (100, 6)), end_on_exit=True):
+            inner = _repeat_as_another_scope(None, (100, 6), "third")
+            with trace.use_span(inner, end_on_exit=True):
+                chat(client)
 
     def ask_twice() -> None:
         with trace.use_span(_repeat_as_another_scope(None, (200, 12)), end_on_exit=True):
