@@ -66,9 +66,11 @@ class Call:
         "_stream",
         "_task",
         "_token",
+        "asks_for_usage",
         "attempts",
         "body",
         "connect_ns",
+        "hides_usage",
         "owner",
         "status_code",
     )
@@ -101,6 +103,10 @@ class Call:
         self.attempts = 0
         self.body: Any = None
         """The serialised request, where it is at hand as bytes."""
+        self.asks_for_usage = stream and runtime.settings.stream_usage and dialect.usage_if_asked
+        """Whether the request should ask for the usage of its stream."""
+        self.hides_usage = False
+        """Whether the usage chunk of the stream was asked for by us and not by the program."""
         self.connect_ns = 0
         """What the last attempt took to get a connection: waiting for one, TCP and TLS."""
         self.owner: Any = None

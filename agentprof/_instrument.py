@@ -43,6 +43,7 @@ def instrument(
     propagate_to: Iterable[str] | None = None,
     config: str | None = None,
     exit_timeout_s: float | None = None,
+    stream_usage: bool = False,
 ) -> None:
     """Record model calls, tools and tasks of this process from now on. A second call changes nothing.
 
@@ -60,6 +61,8 @@ def instrument(
         config: Path of an `agentprof.yaml`.
         exit_timeout_s: How long the end of the program may wait for the last spans to be sent; what is not
             sent by then is kept on disk. Default: `AGENTPROF_EXIT_TIMEOUT_S`, else 2.
+        stream_usage: Streams of chat and of completions made with an SDK ask the provider for their usage, unless
+            the program says itself whether it wants it; the chunk that brings it does not reach the program.
     """
     with _lock:
         present = _runtime.active()
@@ -75,6 +78,7 @@ def instrument(
                 propagate_to=propagate_to,
                 config=config,
                 exit_timeout_s=exit_timeout_s,
+                stream_usage=stream_usage,
                 run=present.settings.run if present is not None else None,
             )
             switch_on(settings)

@@ -40,6 +40,8 @@ class Settings:
     """Hosts that get a `traceparent`; None: loopback and private addresses."""
     config: str | None = None
     """Path of an agentprof.yaml."""
+    stream_usage: bool = False
+    """Ask for the usage chunk of chat streams, and hide it from the program."""
     endpoint_from_environment: bool = False
     exit_timeout_s: float = EXIT_TIMEOUT_S
     """How long the end of the program may wait for the last spans."""
@@ -74,6 +76,7 @@ def read(
     propagate_to: Iterable[str] | None,
     config: str | None,
     exit_timeout_s: float | None = None,
+    stream_usage: bool = False,
     run: RunSettings | None = None,
     provisional: bool = False,
 ) -> Settings:
@@ -88,6 +91,7 @@ def read(
         capture_content=capture_content,
         propagate_to=None if propagate_to is None else tuple(host.lower() for host in propagate_to),
         config=config,
+        stream_usage=stream_usage,
         endpoint_from_environment=any(os.environ.get(name) for name in _OTLP_VARIABLES),
         exit_timeout_s=_exit_timeout_s() if exit_timeout_s is None else max(float(exit_timeout_s), 0.0),
         spool=_spool_folder(),

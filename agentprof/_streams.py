@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentprof import _guard
 from agentprof._clock import stamp_ns
+from agentprof._hidden_usage import UsageFilter
 from agentprof.dialects import CONTENT, NOTHING, Answer, Dialect, EventReader
 from agentprof.dialects._shape import Shape, shape_of
 from agentprof.dialects._sse import Events
@@ -130,6 +131,11 @@ class Arrivals:
             self._body.clear()
 
     @property
+    def compressed(self) -> bool:
+        """Whether what arrives has to be decompressed."""
+        return self._decoder is not None
+
+    @property
     def closing_mark(self) -> bool:
         """Whether the mark that ends a stream was seen."""
         return self._events.done
@@ -147,6 +153,8 @@ class _Observed:
         self._inner = inner
         self._arrivals = arrivals
         self._call = call
+        self._hide: UsageFilter | None = None
+        """What of the stream does not reach the program."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)
@@ -162,14 +170,16 @@ class _Observed:
 
 
 def _iterate(self: Any) -> Iterator[bytes]:
-    take = self._arrivals.chunk
+    take, hide = self._arrivals.chunk, self._hide
     try:
         for chunk in self._inner:
             try:
                 take(chunk)
             except Exception:
                 _guard.failed("reading a chunk")
-            yield chunk
+            yield chunk if hide is None else hide(chunk)
+        if hide is not None:
+            yield hide.finish()
     except GeneratorExit:
         raise  # the reader stopped; `close` follows
     except BaseException as error:
@@ -186,7 +196,7 @@ def _close(self: Any) -> None:
 
 
 async def _aiterate(self: Any) -> AsyncIterator[bytes]:
-    take = self._arrivals.chunk
+    take, hide = self._arrivals.chunk, self._hide
     inner = self._inner.__aiter__()
     try:
         async for chunk in inner:
@@ -194,7 +204,9 @@ async def _aiterate(self: Any) -> AsyncIterator[bytes]:
                 take(chunk)
             except Exception:
                 _guard.failed("reading a chunk")
-            yield chunk
+            yield chunk if hide is None else hide(chunk)
+        if hide is not None:
+            yield hide.finish()
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -243,7 +255,11 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer) -> Arri
     if kind is None:
         return None
     arrivals = Arrivals(dialect, answer, _decoder_for(response))
-    response.stream = kind(response.stream, arrivals, call)
+    response.stream = observed = kind(response.stream, arrivals, call)
+    if call.hides_usage:
+        observed._hide = UsageFilter(_decoder_for(response))
+        if arrivals.compressed:
+            response._decoder = _decoders_of(response)["identity"]()
     return arrivals
 
 
@@ -252,9 +268,12 @@ def _decoder_for(response: Any) -> Any | None:
     encoding = response.headers.get("content-encoding")
     if not encoding or encoding.lower() == "identity":
         return None
+    return _Decoder(_decoders_of(response)[encoding.strip().lower()]())
+
+
+def _decoders_of(response: Any) -> Any:
     library = type(response).__module__.partition(".")[0]
-    known = vars(sys.modules[f"{library}._decoders"])["SUPPORTED_DECODERS"]
-    return _Decoder(known[encoding.strip().lower()]())
+    return vars(sys.modules[f"{library}._decoders"])["SUPPORTED_DECODERS"]
 
 
 class _Decoder:

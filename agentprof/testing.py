@@ -22,11 +22,12 @@ class Captured:
 
 
 @contextmanager
-def capture(*, propagate_to: Iterable[str] | None = None) -> Iterator[Captured]:
+def capture(*, propagate_to: Iterable[str] | None = None, stream_usage: bool = False) -> Iterator[Captured]:
     """Instrument the process for a block and collect its spans, without touching the global provider.
 
     Args:
         propagate_to: As for `agentprof.instrument()`.
+        stream_usage: As there.
 
     Raises:
         RuntimeError: The process is instrumented already.
@@ -47,7 +48,7 @@ def capture(*, propagate_to: Iterable[str] | None = None) -> Iterator[Captured]:
 
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Collect())
-    _instrument.instrument(tracer_provider=provider, propagate_to=propagate_to)
+    _instrument.instrument(tracer_provider=provider, propagate_to=propagate_to, stream_usage=stream_usage)
     try:
         yield captured
     finally:

@@ -48,6 +48,8 @@ class Dialect(Protocol):
     type_says_all: bool
     """Whether events name their type, so that one of a text type has nothing else of interest."""
 
+    usage_if_asked: bool
+    """Whether a stream has usage only if the request asks for it with `stream_options`."""
     may_be_binary: bool
     """Whether an answer may be neither JSON nor events."""
 

@@ -110,6 +110,7 @@ class Chat:
     text_key = b'"content":'
     type_says_all = False
     may_be_binary = False
+    usage_if_asked = True
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""

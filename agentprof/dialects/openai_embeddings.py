@@ -38,6 +38,7 @@ class Embeddings:
     text_key = b""
     type_says_all = False
     may_be_binary = False
+    usage_if_asked = False
 
     def asked(self, body: bytes) -> Asked:
         """The model."""

@@ -47,6 +47,7 @@ class Media:
     text_key = b""
     type_says_all = False
     may_be_binary = True
+    usage_if_asked = False
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""

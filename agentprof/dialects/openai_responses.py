@@ -113,6 +113,7 @@ class Responses:
     text_key = b'"delta":'
     type_says_all = True
     may_be_binary = False
+    usage_if_asked = False
 
     def asked(self, body: bytes) -> Asked:
         """Model and streaming."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._failures import failure_kind
+from agentprof._hidden_usage import with_usage
 from agentprof._patching import Patch
 from agentprof._providers import provider_of
 from agentprof.dialects import Dialect, dialect_of
@@ -172,8 +173,10 @@ def _returned(call: Call) -> None:
 def _build_request(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _build_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        request = original(self, *args, **kwargs)
         call = _calls.current_call()
+        if call is not None and call.asks_for_usage:
+            _ask_for_usage(call, args[0] if args else kwargs.get("options"))
+        request = original(self, *args, **kwargs)
         if call is not None:
             try:
                 call.body = vars(request).get("_content")  # present where the body was given whole
@@ -185,6 +188,20 @@ def _build_request(original: Callable[..., Any]) -> Callable[..., Any]:
         return request
 
     return _build_request
+
+
+def _ask_for_usage(call: Call, options: Any) -> None:
+    """Let the stream bring its usage; `options` is the SDK's own object, made for this call."""
+    try:
+        body = options.json_data
+        # What the caller adds beside the body is merged over it.
+        if isinstance(body, dict) and "stream_options" not in (options.extra_json or ()):
+            asking = with_usage(body)
+            if asking is not None:
+                options.json_data = asking
+                call.hides_usage = True
+    except Exception:
+        _guard.failed("asking for usage")
 
 
 def _sleep_for_retry(original: Callable[..., Any]) -> Callable[..., Any]:

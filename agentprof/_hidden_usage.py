@@ -1,0 +1,90 @@
+"""Takes the usage chunk that agentprof asked for out of a stream again, so that the program gets what it asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from agentprof import _guard
+from agentprof.dialects._sse import Events
+
+_BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[msgspec.Raw] | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_read: Final = msgspec.json.Decoder(_Chunk).decode
+
+
+def with_usage(body: dict[str, Any]) -> dict[str, Any] | None:
+    """A request for a stream that asks for the usage chunk too; the given one is not changed.
+
+    Returns:
+        None if the program has decided about the chunk itself.
+    """
+    options = body.get("stream_options")
+    if isinstance(options, dict):
+        if "include_usage" in options:
+            return None
+        return {**body, "stream_options": {**options, "include_usage": True}}
+    return {**body, "stream_options": {"include_usage": True}} if options is None else None
+
+
+class UsageFilter:
+    """Passes a stream of events on without its usage chunk; events are passed on when they are complete."""
+
+    def __init__(self, decoder: Any | None) -> None:
+        """Begin.
+
+        Args:
+            decoder: Of a compressed stream, which is passed on decompressed.
+        """
+        self._decoder = decoder
+        self._rest = b""
+        self._failed = False
+
+    def __call__(self, raw: bytes) -> bytes:
+        """What the program gets of these bytes."""
+        if self._failed:
+            return raw
+        try:
+            return self._without_usage(raw)
+        except Exception:
+            _guard.failed("hiding the usage of a stream")
+            self._failed = True
+            return self.finish() + raw
+
+    def _without_usage(self, raw: bytes) -> bytes:
+        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
+        text, self._rest = self._rest + data, b""
+        passed, start = [], 0
+        for end in _BOUNDARY.finditer(text):
+            event = text[start : end.end()]
+            start = end.end()
+            if not _is_usage(event):
+                passed.append(event)
+        self._rest = text[start:]
+        return b"".join(passed)
+
+    def finish(self) -> bytes:
+        """What is left when the stream is over."""
+        rest, self._rest = self._rest, b""
+        return b"" if _is_usage(rest) else rest
+
+
+def _is_usage(event: bytes) -> bool:
+    if b'"usage"' not in event:
+        return False
+    reader = Events()
+    for data in (*reader.feed(event), *reader.finish()):
+        try:
+            chunk = _read(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return chunk.choices == [] and bytes(chunk.usage).startswith(b"{")
+    return False
