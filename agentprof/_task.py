@@ -61,6 +61,7 @@ class Task:
         self._input = 0
         self._output = 0
         self._cost: Decimal | None = None
+        self._said_of_all: dict[str, str | float | int] = {attributes.TASK_ID: self.id}
         self._start: tuple[int, int] = (0, 0)
         """Ids of the trace and of the span that starts the task."""
         self._recorded: _recent.Recorded = (
@@ -136,7 +137,7 @@ class Task:
         """What the task knows of one of its spans by itself: of the span that starts it everything."""
         if span_id == self._start[1]:
             return self.start_attributes() | self._last_attributes()
-        return {attributes.TASK_ID: self.id}
+        return self._said_of_all
 
     def start_span(self) -> RawSpan:
         """The span that starts the task, up to now, as far as it is known without the span."""
