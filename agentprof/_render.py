@@ -17,19 +17,19 @@ _ROWS = 100
 _DEPTH = 12
 """Levels that are indented."""
 
-# Of similar lightness, so that they can be told apart on white and on black.
+# Each stands out from white and from black, and from every other.
 COLOURS = {
-    "queue": "#b8860b",
-    "prefill": "#3b8ea5",
-    "wait": "#4c78c8",
-    "generation": "#3a9d5d",
-    "model": "#5b8def",
-    "backoff": "#d1495b",
-    "failed_attempt": "#a63446",
-    "network": "#8a8f98",
-    "tool": "#c77dba",
-    "human": "#e08e45",
-    "step": "#7d6cc4",
+    "queue": "#b08a00",
+    "prefill": "#2a9db0",
+    "wait": "#3d5fc4",
+    "generation": "#35a352",
+    "model": "#5f9cf0",
+    "backoff": "#e0607a",
+    "failed_attempt": "#b3243c",
+    "network": "#a39a7a",
+    "tool": "#d080c8",
+    "human": "#ee8434",
+    "step": "#8a5fd0",
     "other": "#6b7078",
 }
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_GAP = 1
+_GAPS = (2, 1)
+"""Between columns; the narrow one where that keeps all of them."""
 _FIRST = 12
 """Columns the names of the rows have at least, if they are as long."""
 
@@ -21,7 +22,6 @@ class Column(NamedTuple):
     leaves: int = 0
     """Where there is no room the column with the highest number goes first; 0 stays."""
     right: bool = True
-    style: str = ""
     width: int = 1_000
     """Terminal columns at most; what is longer ends in "…"."""
     extra: bool = False
@@ -47,8 +47,8 @@ class FittedTable:
 
     def print(self, console: Console) -> None:
         """Draw what fits, and name the columns that do not."""
-        kept = self._fitting(console.width)
-        table = Table(box=None, pad_edge=False, expand=True, header_style="dim", padding=(0, _GAP, 0, 0))
+        kept, gap = self._fitting(console.width)
+        table = Table(box=None, pad_edge=False, expand=True, header_style="dim", padding=(0, gap, 0, 0))
         table.add_column(self._first, no_wrap=True, overflow="ellipsis", ratio=1, min_width=10)
         for at in kept:
             column = self._columns[at]
@@ -57,7 +57,6 @@ class FittedTable:
                 justify="right" if column.right else "left",
                 no_wrap=True,
                 overflow="ellipsis",
-                style=column.style,
                 max_width=column.width,
             )
         for name, cells in self._rows:
@@ -70,8 +69,8 @@ class FittedTable:
             hint = f"no room for: {', '.join(left_out)} (widen the terminal, or --json)"
             console.print(Text(hint, style="dim"))
 
-    def _fitting(self, width: int) -> list[int]:
-        """The columns that fit beside the names."""
+    def _fitting(self, width: int) -> tuple[list[int], int]:
+        """The columns that fit beside the names, and the gap between them."""
         sizes = [
             min(column.width, max(_cells(column.head), *(_cells(cells[at]) for _, cells in self._rows), 0))
             for at, column in enumerate(self._columns)
@@ -79,12 +78,15 @@ class FittedTable:
         names = max((name.cell_len for name, _ in self._rows), default=0)
         room = width - min(max(names, cell_len(self._first)), _FIRST)
         kept = list(range(len(self._columns)))
-        while sum(sizes[at] + _GAP for at in kept) > room:
+        for gap in _GAPS:
+            if sum(sizes) + gap * len(sizes) <= room:
+                return kept, gap
+        while sum(sizes[at] + gap for at in kept) > room:
             last = max(kept, key=lambda at: self._columns[at].leaves, default=None)
             if last is None or not self._columns[last].leaves:
                 break
             kept.remove(last)
-        return kept
+        return kept, gap
 
 
 def _cells(cell: str | Text) -> int:

@@ -39,7 +39,7 @@ def _draw_task(console: Console, document: Mapping[str, Any]) -> None:
     gap = _lines.HEAD_GAP
     line = Text.assemble((head.name, "bold"), gap, _outcome(document), gap, head.wall)
     if head.task_id:
-        line.append(gap + head.task_id, style="dim")
+        line.append(gap + head.task_id)
     console.print(line, overflow="ellipsis", no_wrap=True)
     _bar(console, document)
     facts = Table.grid(padding=(0, 2))
@@ -136,7 +136,7 @@ def _draw_tasks(console: Console, document: Mapping[str, Any]) -> None:
 def _tasks(console: Console, document: Mapping[str, Any]) -> None:
     wide = console.width >= _WIDE
     columns = [
-        Column("id", right=False, style="dim"),
+        Column("id", right=False),
         *([Column("started", 7, right=False, extra=True)] if wide else ()),
         Column("outcome", right=False),
         Column("wall", 1),

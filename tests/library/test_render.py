@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import unicodedata
 from decimal import Decimal
@@ -59,6 +61,33 @@ def test_every_part_of_a_timeline_is_described() -> None:
     assert tuple(_render.COLOURS) == TIMELINE
     letters = [letter for letter, _ in _lines.PHASES.values()]
     assert len(set(letters)) == len(letters)
+
+
+def _linear(colour: str) -> list[float]:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = _linear(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _lab(colour: str) -> tuple[float, float, float]:
+    red, green, blue = _linear(colour)
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, _luminance(colour), z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def test_colours_can_be_told_apart_on_white_and_on_black() -> None:
+    """A contrast of 2.5 with both, and a clear difference (CIE 76) between any two."""
+    for colour in _render.COLOURS.values():
+        assert 1.05 / (_luminance(colour) + 0.05) >= 2.5
+        assert (_luminance(colour) + 0.05) / 0.05 >= 2.5
+    for one, other in itertools.combinations(_render.COLOURS.values(), 2):
+        assert math.dist(_lab(one), _lab(other)) >= 20, (one, other)
 
 
 def test_bars_fill_their_width() -> None:

@@ -219,7 +219,7 @@ def _one_message(data: io.BufferedReader, bad: _Bad) -> Iterator[Batch]:
         if b'"resourceSpans"' in message:
             yield from _requests(_lines(_chained(message, data)), bad)
             return
-        is_text = _TEXT.fullmatch(message[:4096])
+        is_text = len(message) <= REQUEST_LIMIT and _TEXT.fullmatch(message[:4096])
         what = "text that is no JSON, so no OTLP traces" if is_text else str(error)
         raise InputError(bad.source, what, _EXPECTED) from error
     yield _placed(batch, 1)
