@@ -7,7 +7,7 @@ strings in JSON; times are integer nanoseconds.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -40,6 +40,15 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "rea
 
 Tokens = dict[str, int | None]
 Quantiles = dict[str, int | None]
+
+
+class Wasted(TypedDict):
+    """What was billed and thrown away."""
+
+    cost_usd: Decimal | None
+    input_tokens: int | None
+    output_tokens: int | None
+    time_ns: int
 
 
 class NodeTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +151,7 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
     tool_cost_usd: Decimal | None
     unpriced: dict[str, int]
     pricing: list[dict[str, str | None]]
-    wasted: dict[str, Any]
+    wasted: Wasted
     first_token_ns: Quantiles | None
     first_content_ns: Quantiles | None
     inter_token_ns: Quantiles | None

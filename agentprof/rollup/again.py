@@ -8,6 +8,7 @@ from typing import Any
 
 from agentprof.rollup.rows import Sums, cost_of, tokens_of
 from agentprof.rollup.tree import Node
+from agentprof.summary import Wasted
 
 LEFT_EARLY = frozenset({"abandoned", "cancelled", "truncated", "error"})
 """Ends of streams that did not give all of the answer."""
@@ -90,7 +91,7 @@ def again_fields(calls: Again, tools: Again, transport: int | None) -> dict[str,
     }
 
 
-def wasted(calls: Sequence[Node], tools: Sequence[Node], discarded: Sequence[Node]) -> dict[str, Any]:
+def wasted(calls: Sequence[Node], tools: Sequence[Node], discarded: Sequence[Node]) -> Wasted:
     """What was provably thrown away: failed attempts with their pauses, streams left before their end, and
     failed runs that were repeated, with everything below them. Nothing counts twice."""
     sums, time_ns = Sums(), 0

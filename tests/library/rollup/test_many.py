@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from support.spans import call, cost, task, usage
 
@@ -77,3 +78,13 @@ def test_rows_are_summaries_without_the_profile() -> None:
     """Every other field is there."""
     (row,) = many([summary(1)])["tasks"]
     assert set(TaskSummary.__struct_fields__) - set(row) == {"nodes"}
+
+
+def test_waste_of_stored_summaries_is_added_up() -> None:
+    """Summaries read back from JSON make the same group as those at hand."""
+    left = call("c", 0, 5, "root", usage=usage(2, 1), cost=cost("0.10"), stream_end="abandoned")
+    whole = [roll_up(f"t{number}", [task("root", 0, 10, id=f"t{number}"), left]) for number in range(3)]
+    stored = [msgspec.json.decode(msgspec.json.encode(one), type=TaskSummary) for one in whole]
+    assert stored == whole
+    (group,) = many(stored)["groups"]
+    assert (group["wasted_usd"], [group]) == (Decimal("0.30"), many(whole)["groups"])
