@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from agentprof._task import Task
     from agentprof.model import Span
 
-NOT_RECORDED = "not_recorded"
-
 
 def of_spans(task: Task, recorded: Recorded, price: Callable[[Span], Span]) -> TaskSummary:
     """From the spans that were kept; where none says how the task began, also from what the task itself knows."""
@@ -31,7 +29,7 @@ def of_spans(task: Task, recorded: Recorded, price: Callable[[Span], Span]) -> T
     found = roll_up(task.id, spans)
     ids = {span.task.id for span in spans if span.task is not None}
     missing = sum(count for task_id, count in [*recorded.missing.items()] if task_id in ids)
-    return _doubted(found, "missing_spans", missing, DETAILS["missing_spans"]) if missing else found
+    return _doubted(found, "missing_spans", missing) if missing else found
 
 
 def of_counters(task: Task) -> TaskSummary:
@@ -51,12 +49,11 @@ def of_counters(task: Task) -> TaskSummary:
             cost_complete=False,
             nodes=[msgspec.structs.replace(row, self=its, total=its)],
         )
-    detail = "no span of the task was recorded: is instrument() called, are its spans sampled?"
-    return _doubted(found, NOT_RECORDED, 1, detail)
+    return _doubted(found, "not_recorded", 1)
 
 
-def _doubted(found: TaskSummary, code: str, count: int, detail: str) -> TaskSummary:
+def _doubted(found: TaskSummary, code: str, count: int) -> TaskSummary:
     known = {warning.code: warning for warning in found.warnings}
     before = known[code].count if code in known else 0
-    known[code] = Warn(code=code, count=max(before, count), detail=detail)
+    known[code] = Warn(code=code, count=max(before, count), detail=DETAILS[code])
     return msgspec.structs.replace(found, complete=False, warnings=[known[name] for name in sorted(known)])

@@ -17,6 +17,7 @@ DETAILS = {
     "nested_tool": "a tool run reported more than once, nested; the outermost counts",
     "no_end": "spans that never ended: they end with the last span below them",
     "no_root": "the span that starts the task has not arrived",
+    "not_recorded": "no span of the task was recorded: is instrument() called, are its spans sampled?",
     "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
     "phase_overflow": "measured phases were longer than their call and were cut",
 }

@@ -166,6 +166,20 @@ def test_a_worker_of_ones_own() -> None:
     worker.join()
 
 
+@pytest.mark.skipif(FORK is None, reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_of_ones_own() -> None:
+    """A forked process that the program starts itself carries the task it was started in."""
+    assert FORK is not None
+    seen = FORK.SimpleQueue()
+    with agentprof.task("t"):
+        process = FORK.Process(target=lambda: seen.put(where()))
+        process.start()
+    process.join()
+    assert seen.get() == "t"
+    seen.close()
+
+
 def test_processes_that_start_anew(tmp_path: Path) -> None:
     """Work for spawned processes, which need not know agentprof, goes to them as it is."""
     program = tmp_path / "program.py"

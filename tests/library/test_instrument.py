@@ -258,6 +258,23 @@ def test_no_global_provider_is_claimed() -> None:
     assert found == {"provider": "ProxyTracerProvider", "asked": ["t"], "stderr": ""}
 
 
+def test_a_provider_without_an_exporter() -> None:
+    """Spans of others are part of tasks once there is a global provider; our export is added to it."""
+    found = run(
+        APPLICATION
+        + """
+    set_tracer_provider(TracerProvider(shutdown_on_exit=False))
+    agentprof.instrument(exporter=asked)
+    with agentprof.task("t", id="x"), tracer.start_as_current_span("theirs"):
+        pass
+    agentprof.flush()
+    ids = [span.attributes.get("agentprof.task.id") for span in asked.get_finished_spans()]
+    print(json.dumps({"asked": names(asked), "ids": ids}))
+    """
+    )
+    assert found == {"asked": ["theirs", "t"], "ids": ["x", "x"], "stderr": ""}
+
+
 def test_a_provider_that_is_not_the_sdks() -> None:
     """It records nothing of ours, so our own goes on."""
     found = run(
