@@ -107,6 +107,12 @@ class _Opened:
             self.task.note_ended(self._span)
         self._span.end(stamp_ns() + self._anchor)
 
+    def discard(self) -> None:
+        """Let it be as if it had never begun: its span is never ended, and so never seen."""
+        self._ended = True
+        if self.task is not None:
+            self.task.note_ended(self._span)
+
 
 def _is_quiet(error: BaseException) -> bool:
     """Whether an exception is an ordinary way to leave."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from agentprof._run.sdks import SDKS
+
 
 class Note(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One line of a process."""
@@ -90,7 +92,7 @@ class Notes:
         """
         ended = {note.pid for note in self.of_kind("exit")}
         seen: dict[str, str | None] = {
-            note.name: None for note in self.of_kind("import") if note.pid not in ended
+            note.name: None for note in self.of_kind("import") if note.pid not in ended and note.name in SDKS
         }
         seen |= {note.name: note.version for note in self.of_kind("sdk")}
         return dict(sorted(seen.items()))

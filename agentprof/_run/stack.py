@@ -10,7 +10,7 @@ from types import FrameType
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Span, SpanProcessor
 
-from agentprof import _guard, _runtime, attributes
+from agentprof import _guard, _runtime, _served, attributes
 from agentprof._run.sdks import loaded_sdks, named_versions
 
 DEPTH = 200
@@ -41,10 +41,12 @@ class RunProcessor(SpanProcessor):
             said, scope = span.attributes, span.instrumentation_scope
             if said is None or scope is None or scope.name != _runtime.SCOPE:
                 return
+            _served.touched(said.get(attributes.TASK_PARENT_ID) or said.get(attributes.TASK_ID))
             if attributes.TASK_NAME in said:
                 span.set_attribute(attributes.RUN_SDKS, named_versions(loaded_sdks()))
                 return
-            if said.get(attributes.TASK_ID) != self._task_id or attributes.OPERATION not in said:
+            is_call = attributes.OPERATION in said and attributes.TOOL_NAME not in said
+            if not is_call or said.get(attributes.TASK_ID) != self._task_id:
                 return
             names = self._names(sys._getframe(1))
             if names:

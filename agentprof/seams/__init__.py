@@ -1,4 +1,4 @@
-"""Where agentprof hooks into SDKs and HTTP libraries: one module a family, all listed in `SEAMS`.
+"""Where agentprof hooks into SDKs, HTTP libraries and servers: one module a family, all listed in `SEAMS`.
 
 A seam says when a call, an attempt or a chunk begins and ends; what the bytes mean is told by `dialects`.
 """
@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Final, Protocol
 
 from agentprof._patching import Patch
-from agentprof.seams import aiohttp, httpcore, httpx, requests, stainless, urllib3
+from agentprof.seams import aiohttp, httpcore, httpx, requests, served, stainless, urllib3
 
 
 class Seam(Protocol):
@@ -22,4 +22,4 @@ class Seam(Protocol):
         """The replacements for one of these modules, not applied yet."""
 
 
-SEAMS: Final[tuple[Seam, ...]] = (stainless, httpx, httpcore, requests, urllib3, aiohttp)
+SEAMS: Final[tuple[Seam, ...]] = (stainless, httpx, httpcore, requests, urllib3, aiohttp, served)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +48,18 @@ def ran(
 
 def as_a_shell_says(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
+
+
+@contextmanager
+def started(
+    command: Sequence[str | Path], environment: dict[str, str], **more: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """A program that runs beside the test, in a group of processes of its own that does not survive a failure."""
+    with subprocess.Popen(
+        list(map(str, command)), env=environment, text=True, start_new_session=True, **more
+    ) as process:
+        try:
+            yield process
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise

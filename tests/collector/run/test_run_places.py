@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.model_server import ModelServer
-from support.runs import OF_OPENAI, RUN, done, ran
+from support.runs import OF_OPENAI, RUN, done, ran, started
 
 from agentprof_collector.receive import Batch
 from agentprof_collector.receive.http import TRACES_PATH, HttpReceiver, Refused, answer, refusal
@@ -100,15 +100,14 @@ def test_a_run_kept_apart_moves_when_the_database_is_free(
     database = Path(environment["AGENTPROF_DB"])
     environment["TMPDIR"] = str(database.parent)
     store = open_store(database)
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, environment, **pipes) as process:
         assert process.stdout is not None
-        lines = iter(process.stdout.readline, b"")
-        assert b"asked\n" in lines
+        lines = iter(process.stdout.readline, "")
+        assert "asked\n" in lines
         store.close()
-        _, err = process.communicate(b"", timeout=60)
-    assert (process.returncode, err) == (0, b"")
+        _, err = process.communicate("", timeout=60)
+    assert (process.returncode, err) == (0, "")
     with open_store(database, read_only=True) as store:
         assert [(task.name, task.calls) for task in store.tasks()] == [("agent.py", 3)]
     assert list(database.parent.glob("agentprof-run-*")) == []

@@ -13,7 +13,7 @@ import termios
 from typing import Any
 
 import pytest
-from support.runs import RUN
+from support.runs import RUN, started
 
 WAITS = """
     import signal, sys
@@ -47,14 +47,8 @@ def test_signals_reach_the_program(
 ) -> None:
     """Those sent to agentprof alone; the summaries follow all the same."""
     file = script(WAITS)
-    with subprocess.Popen(
-        [*RUN, "--", sys.executable, str(file), *handled],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    command = [*RUN, "--", sys.executable, file, *handled]
+    with started(command, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"
@@ -79,13 +73,12 @@ def test_ctrl_c_in_a_terminal_reaches_the_program_once(script: Any, environment:
         """
     )
     terminal, inside = pty.openpty()
-    with subprocess.Popen(
-        [*RUN, "--", sys.executable, str(file)],
-        env=environment,
+    with started(
+        [*RUN, "--", sys.executable, file],
+        environment,
         stdin=inside,
         stdout=inside,
         stderr=inside,
-        start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     ) as process:
         os.close(inside)
