@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-_NEEDS = "agentprof: needs: pip install 'agentprof-otel[collector]'"
+_NEEDS = (
+    "agentprof: needs: pip install 'agentprof-otel[collector]', or in a clone: pip install '.[collector]'"
+)
 
 
 def main() -> int:

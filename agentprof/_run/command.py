@@ -22,7 +22,7 @@ from agentprof._run.settings import VARIABLE, RunSettings, awaited
 from agentprof._run.span import run_span
 
 _USAGE = 2
-_INSTALL = "for summaries: pip install 'agentprof-otel[collector]'"
+_INSTALL = "for summaries: pip install 'agentprof-otel[collector]', or in a clone: pip install '.[collector]'"
 
 
 class Collector(Protocol):

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agentprof import attributes
+from agentprof._format import printable, short_ids
 from agentprof.config import load_config
 from agentprof.model import RawSpan
 from agentprof.pricing import Pricer
@@ -193,8 +194,8 @@ class EmbeddedCollector:
         if self._place.collector_url is not None:
             console.print(f"more: {self._place.collector_url}", style="dim", markup=False)
         elif len(tasks) > 1:
-            where = f" --db {self._named}" if self._named is not None else ""
-            example = tasks[0]["task_id"][:8]
+            where = f" --db {printable(str(self._named))}" if self._named is not None else ""
+            example = printable(short_ids([task["task_id"] for task in tasks])[0])
             console.print(f"one of them: agentprof report{where} {example}", style="dim", markup=False)
 
     def close(self) -> None:

@@ -53,7 +53,10 @@ def test_without_the_extra_the_install_command_is_told(tmp_path: Path) -> None:
         [sys.executable, "-c", ENTRY, "report"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "needs: pip install 'agentprof-otel[collector]'" in done.stderr
+    assert (
+        "needs: pip install 'agentprof-otel[collector]', or in a clone: pip install '.[collector]'"
+        in done.stderr
+    )
     assert "click is not installed" in done.stderr
     assert "Traceback" not in done.stderr
 

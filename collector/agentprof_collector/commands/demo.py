@@ -42,7 +42,10 @@ def demo(live: bool, model: str | None, as_json: bool, db: Path | None) -> None:
     try:
         from agentprof_collector.demo.run import run_demo
     except ModuleNotFoundError as missing:
-        raise DemoError(f"the demo needs: pip install 'agentprof-otel[openai]' ({missing.name})") from missing
+        raise DemoError(
+            f"the demo needs: pip install 'agentprof-otel[openai]' ({missing.name} is not installed), "
+            "or in a clone: pip install '.[openai]'"
+        ) from missing
     with open_store(db) as store:
         console = Console(highlight=False)
         with Console(stderr=True).status("five tasks of a small agent are running ..."):

@@ -121,7 +121,7 @@ def test_the_demo_in_a_terminal(run_alone: Alone) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     heads = [line for line in lines if "  task " in line]
-    assert [line.split("  ")[:2] for line in heads] == [
+    assert [line.split("   ")[:2] for line in heads] == [
         ["multiply", "success"],
         ["tidy files", "success"],
         ["dragons", "unknown"],
@@ -138,4 +138,4 @@ def test_without_the_openai_sdk(run_alone: Alone, tmp_path: Path) -> None:
     (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('no openai', name='openai')\n")
     done = run_alone("demo", PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the demo needs: pip install 'agentprof-otel[openai]' (openai)" in done.stderr
+    assert "the demo needs: pip install 'agentprof-otel[openai]' (openai is not installed)" in done.stderr
