@@ -2,8 +2,10 @@
 
     python instructions.py --work DIR --subjects none,bare-span,agentprof,agentprof-own --workloads chat
 
-Each subject and workload runs twice in fresh processes, with two numbers of calls; the difference of the counts
-over that of the calls is what a call takes, export included. `DIR` is that of `overhead.py setup`.
+Each subject and workload runs in two fresh processes, which count two numbers of runs after a warm-up; the
+difference of the counts over that of the calls is what a call takes, export included. What the imports left
+is kept out of garbage collection, or its rare full passes would drown everything. `DIR` is that of
+`overhead.py setup`.
 """
 
 from __future__ import annotations
@@ -18,20 +20,38 @@ from pathlib import Path
 
 from overhead import BASE, FLOOR, HERE, markdown, python_of, subjects
 
-RUNS = {"chat-large": (3, 13), "chat-stream": (3, 13), "responses-stream": (3, 13), "chat-async": (1, 4),
-        "chat-stream-async": (1, 2), "chat-retry": (20, 80)}  # fmt: skip
+RUNS = {
+    "chat-large": (2, 12),
+    "chat-stream": (2, 12),
+    "responses-stream": (2, 12),
+    "chat-async": (1, 4),
+    "chat-stream-async": (1, 2),
+}
 """Runs of a workload in the short and the long process; of others 20 and 120."""
+PEERS = "openllmetry,openinference,otel-genai"
 
 CHILD = """
-import os, sys, tomllib
+import gc, os, subprocess, sys, tomllib
 sys.path.insert(0, {here!r})
 import worker
 otel = worker.Otel(False)
 exec(tomllib.loads(open({here!r} + "/subjects.toml").read())[{subject!r}]["enable"], {{"otel": otel}})
 import workloads
 found = workloads.build()[{workload!r}]
+
+def count(state):
+    control = subprocess.Popen(["callgrind_control", "-i", state, str(os.getpid())], stdout=2)
+    while control.poll() is None:  # callgrind listens only while the process works
+        pass
+
+found.run(3)
+otel.flush()
+gc.collect()
+gc.freeze()
+count("on")
 found.run({runs})
 otel.flush()
+count("off")
 print(found.calls, flush=True)
 os._exit(0)
 """
@@ -40,13 +60,14 @@ os._exit(0)
 def counted(python: Path, subject: str, workload: str, runs: int, env: dict[str, str]) -> tuple[int, int]:
     """Instructions of one process, and calls of one run."""
     code = CHILD.format(here=str(HERE), subject=subject, workload=workload, runs=runs)
+    valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
     with tempfile.NamedTemporaryFile() as log:
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log.name}",
-             python, "-c", code],
+            [*valgrind, f"--log-file={log.name}", python, "-c", code],
             env={"PATH": os.defpath, "HOME": tempfile.gettempdir(), "PYTHONHASHSEED": "0", **env},
-            capture_output=True, text=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             sys.exit(f"{subject}, {workload}: {done.stderr[-500:]}")
         found = re.search(r"Collected : (\d+)", Path(log.name).read_text())
@@ -60,29 +81,28 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--work", type=Path, required=True, help="folder of the environments")
-    parser.add_argument(
-        "--subjects", default="none,bare-span,openllmetry,openinference,otel-genai,agentprof,agentprof-own"
-    )
+    parser.add_argument("--subjects", default=f"none,bare-span,{PEERS},agentprof,agentprof-own")
     parser.add_argument("--workloads", default="chat,responses,chat-async,chat-retry,chat-stream")
     args = parser.parse_args()
     workloads = args.workloads.split(",")
     per_call: dict[str, dict[str, float]] = {}
-    for name, subject in subjects(args.subjects).items():
-        for workload in workloads:
-            few, many = RUNS.get(workload, (20, 120))
+    for workload in workloads:
+        few, many = RUNS.get(workload, (20, 120))
+        for name, subject in subjects(args.subjects).items():
             python, env = python_of(args.work.resolve(), name), subject.get("env", {})
             low, calls = counted(python, name, workload, few, env)
             high, _ = counted(python, name, workload, many, env)
             per_call.setdefault(name, {})[workload] = (high - low) / (many - few) / calls
-            print(f"{name} {workload} {per_call[name][workload]:,.0f}", file=sys.stderr, flush=True)
+            print(f"{workload} {name} {per_call[name][workload]:,.0f}", file=sys.stderr, flush=True)
+    base, floor = per_call.get(BASE, {}), per_call.get(FLOOR, {})
     rows = [["instructions added to a call", *workloads]]
     for name, found in per_call.items():
         row = [f"{name} (whole call)" if name == BASE else name]
         for workload, count in found.items():
-            added = count - per_call[BASE][workload] if BASE in per_call and name != BASE else count
+            added = count if name == BASE else count - base.get(workload, 0)
             row.append(f"{added:,.0f}")
-            if FLOOR in per_call and BASE in per_call and name not in (BASE, FLOOR):
-                row[-1] += f" ({added / (per_call[FLOOR][workload] - per_call[BASE][workload]):.2f}×)"
+            if base and floor and name not in (BASE, FLOOR):
+                row[-1] += f" ({added / (floor[workload] - base[workload]):.2f}×)"
         rows.append(row)
     print(markdown(rows))
 
