@@ -43,6 +43,11 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Tokens
     cost_usd: Decimal | None
     unpriced: list[str]
+    input_bytes: dict[str, int]
+    """Sizes of the sections of the request that it has; empty: unknown."""
+    tools_offered: int | None
+    fingerprint: str | None
+    """Calls of one task that have the same asked the same."""
     scope: str
     service: str | None
 
@@ -89,6 +94,9 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 tokens=tokens_of(node),
                 cost_usd=cost_of(node),
                 unpriced=list(call.cost.unpriced) if call.cost is not None else [],
+                input_bytes=call.input_bytes,
+                tools_offered=call.tools_offered,
+                fingerprint=call.fingerprint,
                 scope=node.span.scope,
                 service=node.span.service,
             )

@@ -27,9 +27,11 @@ _PHASES = (
     "model",
     "client",
 )
+_SECTIONS = ("system", "tools", "tool_results", "user", "assistant")
 _NESTED = {
     "phases_ns": tuple(f"phases_ns.{phase}" for phase in _PHASES),
     "phase_sources": tuple(f"phase_sources.{phase}" for phase in _PHASES),
+    "input_bytes": tuple(f"input_bytes.{section}" for section in _SECTIONS),
     "tokens": tuple(f"tokens.{name}" for name in TOKENS),
 }
 _COLUMNS = tuple(column for field in CallRow.__struct_fields__ for column in _NESTED.get(field, (field,)))

@@ -160,6 +160,8 @@ def test_calls(report: Any, demo_run: Demo) -> None:
         phases = [int(row[name]) for name in row if name.startswith("phases_ns.") and row[name]]
         assert sum(phases) == int(row["duration_ns"])
         assert int(row["tokens.input"]) == call["tokens"]["input"]
+        assert int(row["input_bytes.user"]) == call["input_bytes"]["user"] > 0
+        assert len(row["fingerprint"]) == 16
         assert row["error"] == "false"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
+from typing import Any
 
 from support.spans import TASK, call, cost, failed, observed, step, task, tool, usage
 
@@ -196,6 +197,14 @@ def test_call_rows_say_where_the_time_went() -> None:
     assert row.path == ["root", "plan", "m"]
     assert row.phases_ns == {"wait": 40, "generation": 60}
     assert row.phase_sources == {"wait": "observed", "generation": "observed"}
+
+
+def test_call_rows_say_what_was_asked() -> None:
+    """Sizes of its sections, tools offered, and what tells it from other questions."""
+    known: dict[str, Any] = {"input_bytes": {"user": 7}, "tools_offered": 2, "fingerprint": "f"}
+    first, second = call_rows(TASK, [ROOT, call("a", 0, 10, "root", **known), call("b", 20, 30, "root")])
+    assert {name: getattr(first, name) for name in known} == known
+    assert (second.input_bytes, second.tools_offered, second.fingerprint) == ({}, None, None)
 
 
 def test_paths_of_rows_and_calls_end_at_the_depth_limit() -> None:
