@@ -121,6 +121,8 @@ class Sample(NamedTuple):
     resident_kb: int
     objects: int
     """Tracked by the garbage collector."""
+    ours: int
+    """Of them those of classes of agentprof and OpenTelemetry."""
     open_spans: int
     reading: int
     """Streams that agentprof takes for being read."""
@@ -175,8 +177,9 @@ class Soak:
         gc.collect()
         with open("/proc/self/statm") as file:
             resident_kb = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-        objects = len(gc.get_objects())
-        return Sample(self.calls, resident_kb, objects, len(self.seen.open), len(_calls._reading))
+        tracked = gc.get_objects()
+        ours = sum(str(type(one).__module__).startswith(("agentprof", "opentelemetry")) for one in tracked)
+        return Sample(self.calls, resident_kb, len(tracked), ours, len(self.seen.open), len(_calls._reading))
 
     def _round(self) -> None:
         for way in _WHOLE:

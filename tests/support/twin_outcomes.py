@@ -120,13 +120,28 @@ BEFORE_TROUBLE = 2
 """Events of a stream that arrive before something happens to it."""
 
 
+class Gate:
+    """Where server and program wait for each other."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+        """The server holds back an answer."""
+        self.through = threading.Event()
+        """The program has seen all there is."""
+
+    def hold(self) -> None:
+        """Hold back, in the thread of the server."""
+        self.arrived.set()
+        self.through.wait(LONGEST_WAIT_S)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One way a call may go."""
 
     name: str
-    replies: Callable[[str, threading.Event], list[Reply]]
-    """Takes the wire format, and what is set when the program is through."""
+    replies: Callable[[str, Gate], list[Reply]]
+    """Takes the wire format, and what holds answers back."""
     retries: int = 0
     read_timeout_s: float = 5.0
     times_out_after: int | None = None
@@ -137,10 +152,6 @@ class Outcome:
 
 def _hang_up() -> NoReturn:
     raise ConnectionAbortedError
-
-
-def _hold(gate: threading.Event) -> Callable[[], object]:
-    return lambda: gate.wait(LONGEST_WAIT_S)
 
 
 def _whole(wire: str) -> Reply:
@@ -161,10 +172,10 @@ def _stream(wire: str, framing: str = "chunked", until: int | None = None) -> Re
     return Reply.stream(EVENTS[wire][:until], framing)
 
 
-def _held_stream(wire: str, gate: threading.Event) -> Reply:
+def _held_stream(wire: str, gate: Gate) -> Reply:
     def pieces() -> Iterator[bytes]:
         yield b"".join(EVENTS[wire][:BEFORE_TROUBLE])
-        gate.wait(LONGEST_WAIT_S)
+        gate.hold()
 
     return Reply.stream(pieces(), framing="cut")
 
@@ -178,7 +189,7 @@ _SHARED = [
     Outcome("503-twice", lambda wire, gate: [_refusal(503, retry_after_ms="1")], retries=1),
     Outcome("503-no-json", lambda wire, gate: [Reply(b"gone", 503, {"content-type": "text/plain"})]),
     Outcome("hung-up", lambda wire, gate: [Reply(b"", before=_hang_up)]),
-    Outcome("timeout", lambda wire, gate: [Reply(b"", before=_hold(gate))], read_timeout_s=0.02),
+    Outcome("timeout", lambda wire, gate: [Reply(b"", before=gate.hold)], read_timeout_s=0.02),
 ]
 
 PLAIN_OUTCOMES: list[Outcome] = [
@@ -188,7 +199,7 @@ PLAIN_OUTCOMES: list[Outcome] = [
     Outcome("broken-json", lambda wire, gate: [_BROKEN]),
     Outcome("retried", lambda wire, gate: [_refusal(500, retry_after_ms="1"), _whole(wire)], retries=1),
     Outcome("cut", lambda wire, gate: [_half(wire)]),
-    Outcome("cancelled", lambda wire, gate: [Reply(b"", before=_hold(gate))], leave="cancel"),
+    Outcome("cancelled", lambda wire, gate: [Reply(b"", before=gate.hold)], leave="cancel"),
     *_SHARED,
 ]
 

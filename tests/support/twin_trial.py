@@ -6,7 +6,6 @@ import asyncio
 import copy
 import pickle
 import ssl
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import httpx2
 import openai
 from support.model_server import ModelServer, Reply, Sent
-from support.twin_outcomes import Outcome
+from support.twin_outcomes import LONGEST_WAIT_S, Gate, Outcome
 from support.twin_styles import Style
 
 KEY = "sk-test"
@@ -89,8 +88,8 @@ class _Silent(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
 def run(style: Style, outcome: Outcome, is_async: bool, server: ModelServer) -> Trial:
     """Make the call, take its result, and note what happened."""
-    trial, through = Trial(), threading.Event()
-    server.replies = outcome.replies(style.wire, through)
+    trial, gate = Trial(), Gate()
+    server.replies = outcome.replies(style.wire, gate)
     server.sent = []
     trial.arguments = style.arguments()
     try:
@@ -98,8 +97,10 @@ def run(style: Style, outcome: Outcome, is_async: bool, server: ModelServer) -> 
             asyncio.run(_run_async(style, outcome, server, trial))
         else:
             _run(style, outcome, server, trial)
+        if outcome.name == "timeout":  # the program may have given up before the server has read its request
+            assert gate.arrived.wait(LONGEST_WAIT_S)
     finally:
-        through.set()
+        gate.through.set()
     trial.sent = server.sent
     return trial
 

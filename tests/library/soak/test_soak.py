@@ -25,5 +25,6 @@ def test_c4_memory_is_bounded_and_every_span_ends_once(monkeypatch: pytest.Monke
     assert (settled.open_spans, after.open_spans, after.reading) == (0, 0, 0)
     assert soak.seen.started == soak.seen.ended == soak.seen.exported == soak.calls + (soak.rounds + 1) // 2
     assert soak.seen.ended_again == 0
-    assert after.objects - settled.objects < 0.05 * CALLS / 2
+    assert after.ours - settled.ours < 500  # one call a round left behind would be more
+    assert after.objects - settled.objects < CALLS / 4
     assert _guard.counts() == failures

@@ -194,15 +194,15 @@ def test_a_hundred_times_leaves_nothing(server: ModelServer, monkeypatch: pytest
             "finalizers": len(multiprocessing.util._finalizer_registry),  # type: ignore[attr-defined]
             "finders": len(sys.meta_path),
             "processors": len(provider._active_span_processor._span_processors),
-            "ours": _ours(),
         }
 
     for _ in range(_recent.TASKS + 1):  # spans of the latest tasks are kept for their summaries
         once()
-    settled = state()
+    settled, ours = state(), _ours()
     for _ in range(100):
         once()
     assert state() == settled
+    assert _ours() - ours == Counter()
     assert settled["processors"] == 3  # the program's, the one that knows tasks, the one that exports
     assert _attributes(owners) == before
     for exporter in (theirs, mine):
