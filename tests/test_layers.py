@@ -65,6 +65,22 @@ def test_attribute_names_stand_in_one_place() -> None:
                 assert not named or file.parent.name == "engines", f"{file.relative_to(ROOT)}: {node.value}"
 
 
+def test_every_attribute_name_is_used() -> None:
+    """No constant of `attributes.py` is left over."""
+    declared = {
+        node.target.id
+        for node in ast.walk(ast.parse((ROOT / "agentprof/attributes.py").read_text()))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    used = {
+        node.attr
+        for file in [*LIBRARY, *COLLECTOR]
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert declared - used == set()
+
+
 def test_files_are_short() -> None:
     """Past 400 lines a file has more than one job."""
     long = {
