@@ -53,6 +53,8 @@ class Style:
     arguments: Callable[[], dict[str, Any]]
     """Made anew for every call, and compared with a second set afterwards."""
     module_level: bool = False
+    client: str = "own"
+    """`azure`, or `legacy` for one on httpx instead of httpx2."""
 
     @property
     def streams(self) -> bool:
@@ -156,6 +158,20 @@ PLAIN: list[Style] = [
         _input(),
     ),
 ]
+
+OTHER_CLIENTS: list[Style] = [
+    Style(
+        f"{name}-{client}",
+        CHAT,
+        "stream" if more else "value",
+        lambda c, **a: c.chat.completions.create(**a),
+        _chat(**more),
+        client=client,
+    )
+    for client in ("azure", "legacy")
+    for name, more in (("create", {}), ("stream", STREAM))
+]
+"""Besides the usual client; without the outcomes that need a transport or a hook of httpx2."""
 
 STREAMED: list[Style] = [
     Style(

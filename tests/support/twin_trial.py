@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import httpx2
 import openai
 from support.model_server import ModelServer, Reply, Sent
@@ -110,6 +111,13 @@ def _options(outcome: Outcome, server: ModelServer) -> dict[str, Any]:
     return {"api_key": KEY, "base_url": server.url, "max_retries": outcome.retries, "timeout": timeout}
 
 
+def _client(style: Style, own: Any, azure: Any, http: Any, legacy: Any, options: dict[str, Any]) -> Any:
+    if style.client == "azure":
+        deployed = {**options, "base_url": None, "azure_endpoint": options["base_url"]}
+        return azure(http_client=http, api_version="2026-01-01", **deployed)
+    return own(http_client=legacy(verify=_VERIFY) if style.client == "legacy" else http, **options)
+
+
 # --- sync ----------------------------------------------------------------------------------------
 def _interrupt(response: httpx2.Response) -> None:
     raise KeyboardInterrupt
@@ -124,7 +132,7 @@ def _run(style: Style, outcome: Outcome, server: ModelServer, trial: Trial) -> N
         server.replies = [Reply.json({})]
     http = openai.DefaultHttpxClient(**how)
     options = _options(outcome, server)
-    with openai.OpenAI(http_client=http, **options) as client:
+    with _client(style, openai.OpenAI, openai.AzureOpenAI, http, httpx.Client, options) as client:
         if style.module_level:
             _set_module(options | {"http_client": http})
         try:
@@ -192,9 +200,9 @@ async def _run_async(style: Style, outcome: Outcome, server: ModelServer, trial:
     how: dict[str, Any] = {"verify": _VERIFY}
     if outcome.times_out_after is not None:
         how = {"transport": _TimesOut(httpx2.AsyncHTTPTransport(verify=_VERIFY), outcome.times_out_after)}
-    async with openai.AsyncOpenAI(
-        http_client=openai.DefaultAsyncHttpxClient(**how), **_options(outcome, server)
-    ) as client:
+    http, options = openai.DefaultAsyncHttpxClient(**how), _options(outcome, server)
+    opened = _client(style, openai.AsyncOpenAI, openai.AsyncAzureOpenAI, http, httpx.AsyncClient, options)
+    async with opened as client:
         task = asyncio.create_task(_take_async(style, outcome, client, trial))
         if outcome.leave == "cancel" and not style.streams:
             loop, (reply,) = asyncio.get_running_loop(), server.replies

@@ -10,7 +10,7 @@ import pytest
 from support.alike import differences
 from support.model_server import ModelServer
 from support.twin_outcomes import PLAIN_OUTCOMES, STREAM_OUTCOMES, Outcome
-from support.twin_styles import PLAIN, STREAMED, Style
+from support.twin_styles import OTHER_CLIENTS, PLAIN, STREAMED, Style
 from support.twin_trial import Trial, run
 
 from agentprof import _guard
@@ -24,6 +24,12 @@ COMBINATIONS: list[Combination] = [
     for outcome in outcomes
     for is_async in (False, True)
     if not (style.module_level and is_async)
+] + [
+    (style, outcome, is_async)
+    for style in OTHER_CLIENTS
+    for outcome in (STREAM_OUTCOMES if style.streams else PLAIN_OUTCOMES)
+    for is_async in (False, True)
+    if outcome.times_out_after is None and outcome.leave is None
 ]
 
 
