@@ -108,16 +108,15 @@ def decode_json(data: bytes | str) -> Batch:
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of traces.
     """
-    lost = 0
+    lost = skipped = 0
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        request, lost = _repaired(data, error)
+        request, lost, skipped = _repaired(data, error)
     if request.resourceSpans is msgspec.UNSET:
         _refuse_other_documents(data)
         return Batch([])
     spans: list[RawSpan] = []
-    skipped = 0
     for group in request.resourceSpans or ():
         resource = _json_attributes(group.resource.attributes if group.resource else None)
         for scope_spans in group.scopeSpans or ():
@@ -131,17 +130,17 @@ def decode_json(data: bytes | str) -> Batch:
     return Batch(spans, skipped, lost)
 
 
-def _repaired(data: bytes | str, refusal: Exception) -> tuple[_Request, int]:
+def _repaired(data: bytes | str, refusal: Exception) -> tuple[_Request, int, int]:
     """What is left of a request that was refused, without what is of a wrong type."""
     try:
-        tree, lost = repaired(data)
+        found = repaired(data)
     except NotRequest as error:
         # The first decoder says best where a text is cut; of a wrong type it knows only the first.
         is_syntax = isinstance(refusal, msgspec.DecodeError) and not isinstance(
             refusal, msgspec.ValidationError
         )
         raise NotOtlp(str(refusal if is_syntax else error)) from error
-    return msgspec.convert(tree, _Request, strict=False), lost
+    return msgspec.convert(found.tree, _Request, strict=False), found.lost, found.skipped
 
 
 def _refuse_other_documents(data: bytes | str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -23,8 +23,18 @@ class NotRequest(ValueError):
     """The text is no JSON, or JSON of something else."""
 
 
-def repaired(data: bytes | str) -> tuple[dict[str, Any], int]:
-    """The request with only values of the types it may hold, and how many were taken out or set right.
+class Repaired(NamedTuple):
+    """A request with only values of the types it may hold."""
+
+    tree: dict[str, Any]
+    lost: int
+    """Values taken out."""
+    skipped: int
+    """Spans taken out, for want of an identity or a start."""
+
+
+def repaired(data: bytes | str) -> Repaired:
+    """The request without what is of a wrong type.
 
     NaN, infinities and halves of surrogate pairs are read, as several encoders write them. A list of
     requests is one request with the parts of all.
@@ -41,7 +51,7 @@ def repaired(data: bytes | str) -> tuple[dict[str, Any], int]:
     except RecursionError as error:
         raise NotRequest("the JSON is nested too deeply") from error
     repair = _Repair()
-    return repair.request(sent), repair.lost
+    return Repaired(repair.request(sent), repair.lost, repair.skipped)
 
 
 def _whole(digits: str) -> int | float:
@@ -52,6 +62,7 @@ def _whole(digits: str) -> int | float:
 class _Repair:
     def __init__(self) -> None:
         self.lost = 0
+        self.skipped = 0
 
     def request(self, sent: Any) -> dict[str, Any]:
         requests = [each for each in (sent if isinstance(sent, list) else [sent]) if isinstance(each, dict)]
@@ -73,17 +84,19 @@ class _Repair:
 
     def _scope_spans(self, sent: dict[str, Any]) -> dict[str, Any]:
         scope = self._dict(sent.get("scope"))
-        spans = self._list(sent.get("spans"))
-        # What is no span counts as one that has no identity.
-        return {
-            "scope": {"name": self._text(scope.get("name"))},
-            "spans": [self._span(span) if isinstance(span, dict) else {} for span in spans],
-        }
+        spans = []
+        for each in self._list(sent.get("spans")):
+            span = self._span(each) if isinstance(each, dict) else None
+            if span is None:
+                self.skipped += 1
+            else:
+                spans.append(span)
+        return {"scope": {"name": self._text(scope.get("name"))}, "spans": spans}
 
-    def _span(self, sent: dict[str, Any]) -> dict[str, Any]:
+    def _span(self, sent: dict[str, Any]) -> dict[str, Any] | None:
         identity = [sent.get("traceId"), sent.get("spanId"), self._number(sent.get("startTimeUnixNano"))]
         if not isinstance(identity[0], str) or not isinstance(identity[1], str) or identity[2] is None:
-            return {}
+            return None
         status = sent.get("status")
         return {
             "traceId": _whole_text(identity[0]),
