@@ -113,7 +113,9 @@ def task_spans(draw: st.DrawFn, max_spans: int = 14) -> list[Span]:
             "scope": draw(st.sampled_from(["agentprof", "other", "third"])),
             "task": TaskMark(id=TASK),
         }
-        spans.append(draw(st.sampled_from(MAKERS))(draw, (f"s{i}", start, end, parent), common))
+        # Something of the task itself comes first: a sub-task alone makes none of the task above it.
+        make = draw(st.sampled_from(MAKERS if spans else MAKERS[:-1]))
+        spans.append(make(draw, (f"s{i}", start, end, parent), common))
     return spans
 
 
