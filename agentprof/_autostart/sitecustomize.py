@@ -99,6 +99,6 @@ def _load_shadowed():
 if sys.version_info >= (3, 4):
     try:
         _start()
-    except Exception:  # noqa: S110, SIM105
+    except Exception:  # noqa: S110
         pass
     _load_shadowed()
