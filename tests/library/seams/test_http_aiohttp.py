@@ -319,7 +319,8 @@ def test_waiting_for_a_connection(server: ModelServer, captured: Captured) -> No
 
     asyncio.run(main())
     waits = sorted((span.attributes or {})[attributes.PHASE + "connect"] for span in captured.spans)
-    assert 0 < waits[0] < 0.1 < 0.2 <= waits[1]
+    assert 0 < waits[0] < waits[1]
+    assert waits[1] >= 0.19
 
 
 @pytest.mark.parametrize("stream", [False, True])

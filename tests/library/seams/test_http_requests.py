@@ -284,9 +284,9 @@ def test_connections(server: ModelServer, captured: Captured) -> None:
                 waiting.result(0.2)
     new, kept, waited = (span.attributes or {} for span in captured.spans)
     connect = attributes.PHASE + "connect"
-    assert 0 < new[connect] < 0.1  # type: ignore[operator]
-    assert kept[connect] < 0.01  # type: ignore[operator]
-    assert waited[connect] >= 0.2  # type: ignore[operator]
+    assert 0 < new[connect] < 2  # type: ignore[operator]
+    assert kept[connect] < 0.15  # type: ignore[operator]
+    assert waited[connect] >= 0.19  # type: ignore[operator]
 
 
 def test_an_adapter_of_the_program(captured: Captured) -> None:

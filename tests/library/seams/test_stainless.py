@@ -62,7 +62,7 @@ def test_a_plain_call(server: ModelServer, captured: Captured) -> None:
     assert span.name == f"chat {MODEL}"
     assert span.kind is SpanKind.CLIENT
     assert span.status.status_code is StatusCode.UNSET
-    assert 0 < said.pop(attributes.PHASE + "connect") < 0.1
+    assert 0 < said.pop(attributes.PHASE + "connect") < 2
     assert said.pop(attributes.PHASE_SOURCE + "connect") == "observed"
     assert said == {
         attributes.OPERATION: "chat",
@@ -92,8 +92,8 @@ def test_first_token_is_not_the_role(server: ModelServer, captured: Captured) ->
             None,
         ]
     _, said = only(captured)
-    assert 0.1 <= said[attributes.TIME_TO_FIRST_CHUNK] < 0.2
-    assert 0.3 <= said[attributes.FIRST_TOKEN] < 0.5
+    assert said[attributes.TIME_TO_FIRST_CHUNK] >= 0.09
+    assert said[attributes.FIRST_TOKEN] - said[attributes.TIME_TO_FIRST_CHUNK] >= 0.19
     assert said[attributes.FIRST_CONTENT] == said[attributes.FIRST_TOKEN]
     assert said[attributes.STREAM_END] == "complete"
     assert said[attributes.PHASE_SOURCE + "generation"] == "observed"
@@ -109,8 +109,8 @@ def test_attempts_and_pauses(server: ModelServer, captured: Captured) -> None:
     span, said = only(captured)
     assert said[attributes.ATTEMPTS] == 3
     assert said[attributes.ATTEMPT_STATUS] == ("429", "429")
-    assert all(0.06 <= pause < 0.2 for pause in said[attributes.ATTEMPT_BACKOFF])
-    assert all(0 < duration < 0.2 for duration in said[attributes.ATTEMPT_DURATION])
+    assert all(0.05 <= pause < 3 for pause in said[attributes.ATTEMPT_BACKOFF])
+    assert all(0 < duration < 3 for duration in said[attributes.ATTEMPT_DURATION])
     assert span.status.status_code is StatusCode.UNSET
 
 
@@ -153,7 +153,7 @@ def test_timeouts(server: ModelServer, captured: Captured) -> None:
     assert span.status.status_code is StatusCode.ERROR
     assert said[attributes.ERROR_TYPE] == "APITimeoutError"
     assert said[attributes.ATTEMPT_STATUS] == ("timeout", "timeout")
-    assert all(0.1 <= duration < 0.6 for duration in said[attributes.ATTEMPT_DURATION])
+    assert all(0.09 <= duration < 3 for duration in said[attributes.ATTEMPT_DURATION])
     assert said[attributes.ATTEMPT_BACKOFF][0] > 0.2
     assert said[attributes.ATTEMPT_BACKOFF][1] == 0
 
@@ -329,7 +329,7 @@ def test_a_stream_left_early(server: ModelServer, captured: Captured, leave: Cal
     assert (span.end_time - span.start_time) / 1e9 == pytest.approx(
         said[attributes.FIRST_TOKEN] + said[attributes.PHASE + "client"], abs=1e-6
     )
-    assert said[attributes.PHASE + "client"] < 0.1
+    assert said[attributes.PHASE + "client"] < 2
 
 
 def test_a_stream_nobody_reads(server: ModelServer, captured: Captured) -> None:

@@ -49,7 +49,7 @@ def test_an_async_client_on_another_transport(server: ModelServer, transport: st
         assert asyncio.run(both()) == bare
     whole, stream = (dict(span.attributes or {}) for span in captured.spans)
     assert (whole[attributes.ATTEMPTS], whole[attributes.ATTEMPT_STATUS]) == (2, ("429",))
-    assert 0.03 <= whole[attributes.ATTEMPT_BACKOFF][0] < 0.5
+    assert 0.025 <= whole[attributes.ATTEMPT_BACKOFF][0] < 3
     assert stream[attributes.STREAM_END] == "complete"
     assert attributes.FIRST_TOKEN in stream
     for said in (whole, stream):
