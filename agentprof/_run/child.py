@@ -31,10 +31,14 @@ class RunTask(Task):
         return {"outcome": self._outcome, "score": self._score, "labels": self.labels}
 
 
-def begin() -> None:
-    """Switch on, once: when the program imports agentprof or something that calls models. Never raises."""
+def begin(text: str | None = None) -> None:
+    """Switch on, once: when the program imports agentprof or something that calls models. Never raises.
+
+    Args:
+        text: What the process was told when it started; the program may have emptied its environment since.
+    """
     global _begun
-    settings = run_settings.current()
+    settings = run_settings.current() if text is None else run_settings.decode(text)
     if _begun or settings is None:
         return
     _begun = True

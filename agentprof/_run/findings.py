@@ -59,6 +59,12 @@ def nothing_captured(arguments: Arguments, notes: Notes) -> str:
     if notes.of_kind("missing") and not notes.of_kind("exit"):
         return "no model call was recorded, for want of agentprof in the program's environment."
     sdks = notes.sdks()
+    if not notes.of_kind("exit") and notes.of_kind("import"):
+        return (
+            "no model call was recorded, but the program ended at once (a signal, os._exit) after it had imported "
+            f"{', '.join(sorted({note.name for note in notes.of_kind('import')}))}: the calls of its last second are "
+            "lost then. The cost shown is only what is known."
+        )
     seams = sorted(
         {seam for note in notes.of_kind("exit") for seam in note.seams}
         - {"threading", "concurrent.futures.thread"}

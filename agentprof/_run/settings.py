@@ -57,8 +57,19 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Packages whose import switches the process on."""
 
     def encode(self) -> str:
-        """As the text of the variable."""
-        return msgspec.json.encode(self).decode()
+        """As the text of the variable: a line each for what a starting process needs, then all of it.
+
+        The first lines are the folder of notes, 1 where functions of the script itself are marked, and the
+        awaited packages: a starting process reads them without loading a decoder.
+        """
+        marks_script = any(mark.module == "__main__" for mark in self.marks)
+        lines = (
+            self.notes,
+            str(int(marks_script)),
+            ",".join(self.awaited),
+            msgspec.json.encode(self).decode(),
+        )
+        return "\n".join(lines)
 
 
 def awaited(marks: tuple[MarkedFunction, ...]) -> tuple[str, ...]:
@@ -70,10 +81,12 @@ def awaited(marks: tuple[MarkedFunction, ...]) -> tuple[str, ...]:
 @functools.cache
 def current() -> RunSettings | None:
     """The run this process is part of, or None."""
-    text = os.environ.get(VARIABLE)
-    if not text:
-        return None
+    return decode(os.environ.get(VARIABLE) or "")
+
+
+def decode(text: str) -> RunSettings | None:
+    """What `encode` made; None for anything else."""
     try:
-        return msgspec.json.decode(text, type=RunSettings)
+        return msgspec.json.decode(text.rpartition("\n")[2], type=RunSettings)
     except msgspec.MsgspecError:
         return None

@@ -32,12 +32,15 @@ _IDLE_S: Final = 30.0
 _CLOSING_S: Final = 10.0
 """How long the end may wait for requests that are being answered."""
 _TRAILERS: Final = 100
+_MEMBERS: Final = 1000
+"""Parts of one gzip body: writers make one; each costs a copy of what follows it."""
+_LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _AT_ONCE: Final = 8
 """Requests read and stored at the same time; further ones wait."""
 
 _PROTOBUF: Final = "application/x-protobuf"
 _JSON: Final = "application/json"
-_GRPC_CODES: Final = {400: 3, 404: 5, 405: 12, 411: 3, 413: 8, 415: 3, 500: 13, 503: 14}
+_GRPC_CODES: Final = {400: 3, 403: 7, 404: 5, 405: 12, 411: 3, 413: 8, 415: 3, 500: 13, 503: 14}
 _GZIP_FRAMING: Final = 31
 
 Accept = Callable[[Batch], None]
@@ -136,6 +139,8 @@ def unpacked(encoding: str, body: bytes) -> bytes:
     rest = body
     try:
         while rest:
+            if len(parts) >= _MEMBERS:
+                raise Refused(400, f"the gzip data has more than {_MEMBERS} members")
             member = zlib.decompressobj(_GZIP_FRAMING)
             parts.append(member.decompress(rest, BODY_LIMIT - size + 1))
             size += len(parts[-1])
@@ -245,18 +250,27 @@ class _Connection(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
 
+    def _check_sender(self) -> None:
+        """A page in a browser may not write here, also where it made its own name point to this machine."""
+        host = self.headers.get("host", "").strip().lower()
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if self.headers.get("origin") is not None or name not in _LOCAL_HOSTS | {""}:
+            raise Refused(403, "only programs of this machine may send spans here")
+
     def do_POST(self) -> None:
         route = self.server.routes.get(self._path())
         content_type = self.headers.get("content-type", "")
         if route is None:
             self._send(refusal(Refused(404, f"nothing is received at {self._path()}"), content_type), False)
             return
+        try:
+            self._check_sender()
+            body = self._body()
+        except Refused as refused:
+            self._send(refusal(refused, content_type), False)
+            return
+        # A slow sender holds no place: only what is decoded and stored at once is bounded.
         with self.server.slots:
-            try:
-                body = self._body()
-            except Refused as refused:
-                self._send(refusal(refused, content_type), False)
-                return
             self._send(route(content_type, self.headers.get("content-encoding", ""), body), True)
 
     def do_GET(self) -> None:

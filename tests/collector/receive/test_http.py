@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.receive import Batch
 from agentprof_collector.receive import http as receiver
-from agentprof_collector.receive.http import TRACES_PATH, HttpReceiver, Reply, answer
+from agentprof_collector.receive.http import TRACES_PATH, HttpReceiver, Refused, Reply, answer, unpacked
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
@@ -287,3 +287,28 @@ def test_closing_waits_for_what_is_being_answered(kept: Kept) -> None:
     assert (statuses, len(kept.span_ids)) == ([200], 1)
     with pytest.raises(OSError, match="refused"):
         ask(kept, SPAN)
+
+
+def test_a_page_of_a_browser_may_not_write(kept: Kept) -> None:
+    """Neither from another origin nor under a name that was made to point here."""
+    assert ask(kept, request(b"12345678"), host="evil.example:4318").status == 403
+    assert ask(kept, request(b"12345678"), origin="http://evil.example").status == 403
+    assert ask(kept, request(b"12345678"), host="localhost:4318").status == 200
+
+
+def test_slow_senders_hold_nobody_up(kept: Kept) -> None:
+    """More of them than requests are handled at once; they have sent their headers and no body."""
+    slow = [socket.create_connection(kept.server._server.server_address[:2]) for _ in range(20)]
+    try:
+        for connection in slow:
+            connection.sendall(b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n")
+        assert ask(kept, request(b"12345678")).status == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_a_body_of_very_many_gzip_members_is_refused_at_once() -> None:
+    """Each would cost a copy of all that follow it."""
+    with pytest.raises(Refused, match="members"):
+        unpacked("gzip", gzip.compress(b"") * 2000)

@@ -164,3 +164,47 @@ def test_open_files_are_inherited(script: Any, environment: dict[str, str], tmp_
     file = script("import os; print(os.read(3, 100).decode())")
     command = f"exec {' '.join(RUN)} --quiet -- {sys.executable} {file} 3<given"
     assert done(["sh", "-c", command], environment, cwd=tmp_path).stdout == b"from file 3\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "json",
+        "operator",
+        "keyword",
+        "re",
+        "enum",
+        "functools",
+        "collections",
+        "contextlib",
+        "warnings",
+        "types",
+    ],
+)
+def test_a_module_beside_the_script_may_be_named_like_one_of_the_library(
+    name: str, script: Any, environment: dict[str, str]
+) -> None:
+    """What starts agentprof in the process has not loaded that of the standard library before it."""
+    file = script(f"import sys, {name}; print(getattr({name}, 'MINE', None))")
+    file.with_name(f"{name}.py").write_text("MINE = True\n")
+    plain = done([sys.executable, file], environment)
+    run = done([*RUN, "--quiet", "--", sys.executable, file], environment)
+    assert (run.stdout, run.stderr, run.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+def test_a_start_loads_no_module_that_a_bare_start_does_not(script: Any, environment: dict[str, str]) -> None:
+    """But `sitecustomize` itself."""
+    file = script("import sys; print(*sorted(sys.modules))")
+    plain = done([sys.executable, file], environment)
+    run = done([*RUN, "--quiet", "--", sys.executable, file], environment)
+    assert set(run.stdout.split()) - set(plain.stdout.split()) <= {b"sitecustomize"}
+
+
+def test_a_program_that_empties_its_environment_is_recorded(
+    script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """The process was told what it needs when it started."""
+    server.replies = [Reply.json(CHAT), Reply.stream(), Reply.json({"error": {"message": "no"}}, 400)]
+    file = script("    import os; os.environ.clear()\n" + OF_OPENAI.lstrip("\n"))
+    run, (task,) = ran(["--quiet"], [sys.executable, file, server.url], environment)
+    assert (run.returncode, task["calls"]) == (0, 3)
