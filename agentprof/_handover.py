@@ -41,6 +41,9 @@ _POOLS: Final = frozenset(
 STANDARD: Final = frozenset({"threading", "concurrent.futures.thread", *MODULES})
 """All modules in which something is patched here."""
 
+_DELIVERY_S: Final = 1.0
+"""How long the end of a piece of work in another process may wait for its spans to leave; needed rarely."""
+
 _POOL_METHODS: Final = (
     "apply_async",
     "map",
@@ -154,27 +157,42 @@ def _carried(context: Context) -> Carried:
     )
 
 
-def run_carried(carried: Carried, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def run_carried(carried: Carried | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run a piece of work in another process, which may not be instrumented."""
     if _runtime.active() is None:
         return function(*args, **kwargs)
     try:
-        context = carried.context()
+        context = carried.context() if carried is not None else Context()
     except Exception:
         _guard.failed("work from another process")
         return function(*args, **kwargs)
-    return _run_in(context, function, *args, **kwargs)
+    try:
+        return _run_in(context, function, *args, **kwargs)
+    finally:
+        _deliver()
+
+
+def _deliver() -> None:
+    """Hand on the spans of a piece of work: a pool that is left kills its workers without a word."""
+    try:
+        from agentprof import _export
+
+        if _export.stats().waiting:
+            _export.flush(_DELIVERY_S)
+    except Exception:
+        _guard.failed("delivering the spans of a piece of work")
 
 
 def _handed_over(pool: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, in the present context wherever the pool runs it."""
     try:
-        if _runtime.active() is None or not (context := otel_context.get_current()):
+        if _runtime.active() is None:
             return function
+        context = otel_context.get_current()
         if isinstance(pool, concurrent.futures.ThreadPoolExecutor) or not _has_processes(pool):
-            return functools.partial(_run_in, context, function)
+            return functools.partial(_run_in, context, function) if context else function
         if _is_instrumented(pool):
-            return functools.partial(run_carried, _carried(context), function)
+            return functools.partial(run_carried, _carried(context) if context else None, function)
     except Exception:
         _guard.failed("handing work over")
     return function

@@ -218,3 +218,25 @@ def test_functions_of_the_script_cannot_be_marked(
     assert b"--task __main__:answer: functions of the script itself" in run.stderr
     for line in run.stderr.decode().splitlines():
         assert "agentprof run --task" not in line
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_calls_in_a_pool_that_is_left_are_all_recorded(
+    method: str, script: Any, environment: dict[str, str], server: ModelServer
+) -> None:
+    """Leaving `with Pool()` kills the workers without a word: what they did has left them by then."""
+    file = script(
+        f"""
+        import multiprocessing, sys
+        from openai import OpenAI
+        def work(number):
+            client = OpenAI(base_url=sys.argv[1], api_key="key")
+            client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        if __name__ == "__main__":
+            with multiprocessing.get_context({method!r}).Pool(2) as pool:
+                pool.map(work, range(4))
+            work(0)
+        """
+    )
+    run, tasks = ran(["--quiet"], [sys.executable, file, server.url], environment)
+    assert (run.returncode, sum(task["calls"] for task in tasks)) == (0, 5)
