@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
+
+Wanted = tuple[str, str, Callable[[Any], Any]]
+"""A class of a module, one of its own attributes, and what makes the replacement of the original."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +30,14 @@ class Patch:
             return False
         setattr(self.owner, self.name, self.original)
         return True
+
+
+def patches_in(module: ModuleType, wanted: Iterable[Wanted]) -> list[Patch]:
+    """The wanted patches of a module; what a version of it lacks is not patched."""
+    found = []
+    for owner_name, name, replace in wanted:
+        owner = vars(module).get(owner_name)
+        original = vars(owner).get(name) if owner is not None else None
+        if original is not None:
+            found.append(Patch(owner, name, original, replace(original)))
+    return found

@@ -18,7 +18,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._failures import failure_kind
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_in
 from agentprof._streams import Arrivals
 from agentprof.dialects import Asked, Dialect, asked_by, asked_in, dialect_of
 from agentprof.seams import _http
@@ -30,12 +30,7 @@ _OBSERVER: Final = "_agentprof_observer"
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in one of the modules."""
-    found = []
-    for owner_name, name, replace in _WANTED[module.__name__]:
-        owner = vars(module)[owner_name]
-        original = vars(owner)[name]
-        found.append(Patch(owner, name, original, replace(original)))
-    return found
+    return patches_in(module, _WANTED[module.__name__])
 
 
 # --- the call ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agentprof import _calls
 from agentprof._clock import stamp_ns
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_in
 
 MODULES: Final[tuple[str, ...]] = (
     "httpcore._sync.connection",
@@ -25,13 +25,7 @@ MODULES: Final[tuple[str, ...]] = (
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in a module of either library; what a version of it lacks is not."""
-    found = []
-    for owner_name, name, replace in _WANTED[module.__name__.rpartition(".")[2]]:
-        owner = vars(module).get(owner_name)
-        if owner is not None and name in vars(owner):
-            original = vars(owner)[name]
-            found.append(Patch(owner, name, original, replace(original)))
-    return found
+    return patches_in(module, _WANTED[module.__name__.rpartition(".")[2]])
 
 
 def _connect(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agentprof import _guard, _runtime
 from agentprof._calls import Call
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_in
 from agentprof.dialects import asked_in
 from agentprof.seams import _http
 
@@ -27,12 +27,7 @@ def patches(module: ModuleType) -> list[Patch]:
         ("AsyncClient", "send", _send_async),
         ("AsyncClient", "_send_single_request", _exchange_async),
     ]
-    found = []
-    for owner_name, name, replace in wanted:
-        owner = getattr(module, owner_name)
-        original = vars(owner)[name]
-        found.append(Patch(owner, name, original, replace(original)))
-    return found
+    return patches_in(module, wanted)
 
 
 # --- the call ------------------------------------------------------------------------------------

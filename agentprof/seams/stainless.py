@@ -18,7 +18,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import with_usage
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_in
 from agentprof._providers import provider_of
 from agentprof.dialects import Dialect, dialect_of
 
@@ -45,13 +45,7 @@ def patches(module: ModuleType) -> list[Patch]:
             ("SyncAPIClient", "_request", _repeated_request),
             ("AsyncAPIClient", "_request", _repeated_request_async),
         ]
-    found = []
-    for owner_name, name, replace in wanted:
-        owner = getattr(module, owner_name)
-        original = vars(owner).get(name)
-        if original is not None:
-            found.append(Patch(owner, name, original, replace(original)))
-    return found
+    return patches_in(module, wanted)
 
 
 # --- the call ------------------------------------------------------------------------------------

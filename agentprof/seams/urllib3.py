@@ -16,7 +16,7 @@ from agentprof import _calls, _guard
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._failures import failure_kind
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_in
 
 MODULES: Final[tuple[str, ...]] = (
     "urllib3.connection",
@@ -30,13 +30,7 @@ _OBSERVER: Final = "_agentprof_observer"
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in one of the modules; what a version of the library lacks is not."""
-    found = []
-    for owner_name, name, replace in _WANTED[module.__name__]:
-        owner = vars(module)[owner_name]
-        original = vars(owner).get(name)
-        if original is not None:
-            found.append(Patch(owner, name, original, replace(original)))
-    return found
+    return patches_in(module, _WANTED[module.__name__])
 
 
 # --- the body ------------------------------------------------------------------------------------
