@@ -1,0 +1,133 @@
+"""Draws the phases of calls as spans of their own, so that a trace view shows what the summary says.
+
+A trace view has no picture for what happens inside a span. The spans made here illustrate the call above them:
+they are marked as evidence, carry no durations and name no task, so that a collector that receives them
+counts nothing twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from agentprof import attributes as a
+from agentprof.model import Span
+from agentprof.rollup import plain_tree
+from agentprof.rollup.phases import Segment, fill_phases
+from agentprof.rollup.tree import Node
+
+SCOPE: Final = "agentprof_collector.phases"
+_LATEST_NS: Final = 2**63 - 1
+_TRACE_ID = re.compile("[0-9a-f]{32}")
+_SPAN_ID = re.compile("[0-9a-f]{16}")
+
+
+class CallPhases(NamedTuple):
+    """The phases of one call as spans."""
+
+    key: bytes
+    """Trace id and span id of the call."""
+    service: str | None
+    """`service.name` of the process that made the call."""
+    spans: tuple[ProtoSpan, ...]
+    """Children of the call, in their order; they fill it exactly."""
+
+
+def phase_spans(task_id: str, spans: Iterable[Span]) -> list[CallPhases]:
+    """The phases of every ended call of a task, after its reports are joined.
+
+    Calls whose ids are no OTLP ids have none. The same spans give the same phase spans, byte for byte.
+
+    Raises:
+        ValueError: there are no spans.
+    """
+    tree = plain_tree(task_id, spans)
+    drawn = [_drawn(node) for node in sorted(tree.of_kind("model"), key=lambda node: node.order)]
+    return [phases for phases in drawn if phases is not None and phases.spans]
+
+
+def as_request(calls: Sequence[CallPhases]) -> bytes:
+    """The phase spans as one encoded OTLP request, a resource for each service."""
+    request = ExportTraceServiceRequest()
+    by_service: dict[str | None, list[ProtoSpan]] = {}
+    for call in calls:
+        by_service.setdefault(call.service, []).extend(call.spans)
+    for service, spans in by_service.items():
+        of_resource = request.resource_spans.add()
+        if service is not None:
+            of_resource.resource.attributes.append(_text("service.name", service))
+        of_scope = of_resource.scope_spans.add()
+        of_scope.scope.name = SCOPE
+        of_scope.spans.extend(spans)
+    return request.SerializeToString(deterministic=True)
+
+
+def _drawn(node: Node) -> CallPhases | None:
+    """None for a call that cannot be drawn: it has not ended, or its ids or times are none of OTLP."""
+    span = node.span
+    if span.end_ns is None or not _TRACE_ID.fullmatch(span.trace_id) or not _SPAN_ID.fullmatch(span.span_id):
+        return None
+    if node.start < 0 or node.end > _LATEST_NS:
+        return None
+    key = bytes.fromhex(span.trace_id + span.span_id)
+    segments = _segments(node)
+    statuses = _statuses(node, segments)
+    seen: dict[str, int] = {}
+    spans: list[ProtoSpan] = []
+    at = node.start
+    for segment in segments:
+        index = seen.get(segment.name, 0)
+        seen[segment.name] = index + 1
+        made = ProtoSpan(
+            trace_id=key[:16],
+            span_id=_span_id(key, segment.name, index),
+            parent_span_id=key[16:],
+            name=segment.name,
+            kind=ProtoSpan.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=at,
+            end_time_unix_nano=at + segment.ns,
+            attributes=[
+                _text(a.EVIDENCE, "phase"),
+                _text(a.PHASE_SPAN_NAME, segment.name),
+                _text(a.PHASE_SPAN_SOURCE, segment.source),
+            ],
+        )
+        if segment.name == "failed_attempt":
+            made.status.code = Status.STATUS_CODE_ERROR
+            if index < len(statuses):
+                made.attributes.append(_text(a.ERROR_TYPE, statuses[index]))
+        spans.append(made)
+        at += segment.ns
+    return CallPhases(key, span.service, tuple(spans))
+
+
+def _segments(node: Node) -> tuple[Segment, ...]:
+    length = node.end - node.start
+    if node.call is not None:
+        return fill_phases(node.call, length).segments
+    return (Segment("model", length, "observed"),) if length else ()
+
+
+def _statuses(node: Node, segments: Sequence[Segment]) -> list[str]:
+    """What each failed attempt ended with, where every one of them has a segment."""
+    known = [attempt.status for attempt in node.call.failed_attempts] if node.call is not None else []
+    failed = sum(segment.name == "failed_attempt" for segment in segments)
+    return known if len(known) == failed and all(known) else []
+
+
+def _span_id(call: bytes, phase: str, index: int) -> bytes:
+    """The same for the same phase of the same call, whoever draws it."""
+    return hashlib.blake2b(
+        call + f"{phase}.{index}".encode(), digest_size=8, person=b"agentprof.phase"
+    ).digest()
+
+
+def _text(name: str, value: str) -> KeyValue:
+    return KeyValue(key=name, value=AnyValue(string_value=value))
