@@ -74,7 +74,7 @@ def _drawn(node: Node) -> CallPhases | None:
     span = node.span
     if span.end_ns is None or not _TRACE_ID.fullmatch(span.trace_id) or not _SPAN_ID.fullmatch(span.span_id):
         return None
-    if node.start < 0 or node.end > _LATEST_NS:
+    if not 0 < node.start <= node.end <= _LATEST_NS:  # 0 is no time on the wire
         return None
     key = bytes.fromhex(span.trace_id + span.span_id)
     segments = _segments(node)

@@ -19,7 +19,8 @@ def spans(calls: int = 1, first_token_ns: int | None = 10) -> list[Span]:
     """A task with some calls, each with a wait and a generation."""
     made = [task("a" * 16, 0, 1000 * calls + 1)]
     for i in range(calls):
-        made.append(call(f"{i + 1:016x}", 1000 * i, 1000 * i + 500, "a" * 16, first_token_ns=first_token_ns))
+        start = 1000 * i + 1
+        made.append(call(f"{i + 1:016x}", start, start + 500, "a" * 16, first_token_ns=first_token_ns))
     return made
 
 

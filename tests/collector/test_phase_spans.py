@@ -95,7 +95,7 @@ def test_calls_that_cannot_be_drawn_are_left_out() -> None:
         call("d" * 16, 10, 10, "a" * 16),
         call("no hex", 10, 20),
         call("e" * 16, 10, 20, trace_id="T1"),
-        call("f" * 16, -5, 20, "a" * 16),
+        call("f" * 16, 0, 20, "a" * 16),
         call("1" * 16, 10, 2**63, "a" * 16),
     ]
     drawn = phase_spans(TASK, [task("a" * 16, 0, 200), drawable, *odd])
@@ -117,14 +117,20 @@ def test_a_service_has_its_own_resource() -> None:
     ]
 
 
-def with_otlp_ids(spans: list[Span]) -> list[Span]:
-    """The same spans with ids as they are on the wire."""
+def as_on_the_wire(spans: list[Span]) -> list[Span]:
+    """The same spans with ids and times that the wire has: none is 0."""
 
     def hexed(span_id: str | None) -> str | None:
         return None if span_id is None else hashlib.sha256(span_id.encode()).hexdigest()[:16]
 
     return [
-        msgspec.structs.replace(span, span_id=hexed(span.span_id), parent_id=hexed(span.parent_id))
+        msgspec.structs.replace(
+            span,
+            span_id=hexed(span.span_id),
+            parent_id=hexed(span.parent_id),
+            start_ns=span.start_ns + 1,
+            end_ns=None if span.end_ns is None else span.end_ns + 1,
+        )
         for span in spans
     ]
 
@@ -132,7 +138,7 @@ def with_otlp_ids(spans: list[Span]) -> list[Span]:
 @given(task_spans())
 def test_phase_spans_that_come_back_change_nothing(generated: list[Span]) -> None:
     """A collector that receives them counts nothing twice, and draws the same again: a loop ends."""
-    spans = with_otlp_ids(generated)
+    spans = as_on_the_wire(generated)
     for task_id, own in tasks_in(spans).items():
         drawn = phase_spans(task_id, own)
         back = received(drawn)
