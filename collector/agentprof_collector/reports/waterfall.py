@@ -1,0 +1,42 @@
+"""One task as its runs, one below the other: when each began, how long it took, what it was waiting for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentprof.rollup.waterfall import SpanRow, waterfall
+from agentprof.summary import TOKENS
+from agentprof_collector.pipeline import spans_of_tasks
+from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.selection import Selection, selected
+from agentprof_collector.stores import Store
+
+_COLUMNS = tuple(
+    column
+    for field in SpanRow.__struct_fields__
+    for column in ((f"tokens.{name}" for name in TOKENS) if field == "tokens" else (field,))
+)
+
+
+def document(store: Store, selection: Selection) -> dict[str, Any]:
+    """The runs of the selected task in the order of its tree; of more than the limit the longest."""
+    (summary,) = selected(store, selection)
+    spans = spans_of_tasks(store, [summary])
+    found = waterfall(summary.task_id, spans[summary.task_id], selection.limit)
+    return {
+        "schema": 1,
+        "selection": selection.to_dict(),
+        "task_id": summary.task_id,
+        "start_ns": summary.start_ns,
+        "wall_ns": summary.wall_ns,
+        "count": found.total,
+        "spans": [msgspec.to_builtins(row) for row in found.rows],
+    }
+
+
+def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a run."""
+    return [flat_row(row, _COLUMNS) for row in document["spans"]]
