@@ -24,9 +24,10 @@ from agentprof.config import load_config
 from agentprof.model import RawSpan
 from agentprof.pricing import Pricer
 from agentprof_collector.errors import StoreError, StoreLocked
-from agentprof_collector.pipeline import Pipeline, copy_traces, recompute
+from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.receive import Batch
 from agentprof_collector.receive.http import TRACES_PATH, HttpReceiver, Refused, Reply, answer, refusal
+from agentprof_collector.recompute import copy_traces, recompute
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import Store, open_store
 

@@ -14,7 +14,8 @@ from agentprof.rollup import roll_up
 from agentprof.vocabularies import normalise
 from agentprof_collector import pipeline as pipeline_module
 from agentprof_collector.errors import InputError, TaskNotAddedUp
-from agentprof_collector.pipeline import Pipeline, record_outcome, spans_of_tasks
+from agentprof_collector.pipeline import Pipeline
+from agentprof_collector.recompute import record_outcome, spans_of_tasks
 from agentprof_collector.stores import Store, open_store
 
 T0 = 1_790_000_000_000_000_000

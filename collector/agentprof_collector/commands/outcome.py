@@ -13,7 +13,7 @@ from agentprof._format import printable
 from agentprof.model import Outcome, OutcomeFact
 from agentprof_collector.commands.options import db_option, find_task, json_option
 from agentprof_collector.errors import StoreMissing
-from agentprof_collector.pipeline import record_outcome
+from agentprof_collector.recompute import record_outcome
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import open_store
 

@@ -9,7 +9,7 @@ import msgspec
 
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.summary import TOKENS
-from agentprof_collector.pipeline import spans_of_tasks
+from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
 from agentprof_collector.stores import Store

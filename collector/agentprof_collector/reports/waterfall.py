@@ -9,7 +9,7 @@ import msgspec
 
 from agentprof.rollup.waterfall import SpanRow, waterfall
 from agentprof.summary import TOKENS
-from agentprof_collector.pipeline import spans_of_tasks
+from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected
 from agentprof_collector.stores import Store

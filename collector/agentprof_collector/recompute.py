@@ -1,0 +1,227 @@
+"""Stored spans → rows of tasks: which traces belong together, and the summaries of the tasks in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from agentprof.model import Facts, OutcomeFact, Span
+from agentprof.rollup import roll_up, tasks_in
+from agentprof.rollup.tasks import IMPLICIT_PREFIX
+from agentprof.summary import TaskSummary
+from agentprof_collector.errors import StoreError, TaskNotAddedUp
+from agentprof_collector.stores import Store, TaskRow
+
+_TRACES_PER_RECOMPUTE = 500
+_LARGE = 5_000
+"""Spans of a task, or of tasks tied together, that wait until all smaller ones are added up."""
+
+Failed = Callable[[TaskNotAddedUp], object]
+"""Takes note of a task that cannot be added up; the others go on."""
+
+AddedUp = Callable[[TaskSummary, Sequence[Span]], object]
+"""Told of a task whose row is written, and of the spans it was made from."""
+
+_log = logging.getLogger(__name__)
+
+
+def recompute(
+    self, failed: Failed | None = None, progress: Callable[[int, int], object] = lambda done, of: None
+) -> list[str]:
+    """Bring the summaries of all tasks up to date that the accepted spans belong to; see `recompute`."""
+    todo, self._touched = self._touched, set()
+    return recompute(self._store, todo, failed, progress)
+
+
+def recompute(
+    store: Store,
+    trace_ids: Iterable[str],
+    failed: Failed | None = None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+    added_up: AddedUp = lambda summary, spans: None,
+) -> list[str]:
+    """Add up the tasks that have spans in the traces, with the tasks above and below them.
+
+    Tasks are written as they are added up, the largest last, so that one that takes long, or cannot be added
+    up at all, keeps no other from its row.
+
+    Args:
+        failed: told of each task that cannot be added up; without it they are logged.
+        progress: told how many of how many traces are done.
+        added_up: told of each task whose row is written.
+
+    Returns:
+        The ids of the tasks added up.
+    """
+    note = failed or (lambda error: _log.warning("%s", error))
+    done: set[str] = set()
+    ids: list[str] = []
+    large: list[set[str]] = []
+    ordered = sorted(trace_ids)
+    for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
+        todo = set(ordered[at : at + _TRACES_PER_RECOMPUTE]) - done
+        if not todo:
+            continue
+        connected, spans = _connected(store, todo)
+        done |= connected
+        parts = sorted(_parts(connected, spans), key=lambda part: len(part.spans))
+        large += [part.traces for part in parts if len(part.spans) > _LARGE]
+        ids += _add_up(store, [part for part in parts if len(part.spans) <= _LARGE], note, added_up)
+        progress(min(at + _TRACES_PER_RECOMPUTE, len(ordered)), len(ordered))
+    for traces in large:
+        ids += _add_up(store, [_Part(*_connected(store, traces))], note, added_up)
+    return ids
+
+
+def copy_traces(source: Store, target: Store, trace_ids: Iterable[str]) -> None:
+    """Bring the spans of the traces into another store, and its summaries up to date."""
+    ordered = sorted(trace_ids)
+    for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
+        spans = source.spans_of(ordered[at : at + _TRACES_PER_RECOMPUTE])
+        target.add_spans(spans, pairs_of(spans))
+    recompute(target, ordered)
+
+
+def record_outcome(store: Store, fact: OutcomeFact) -> None:
+    """Store an outcome and bring the task's summary up to date."""
+    store.add_outcome(fact)
+    recompute(store, _traces_of_task(store, fact.task_id))
+
+
+def spans_of_tasks(store: Store, summaries: Iterable[TaskSummary]) -> dict[str, list[Span]]:
+    """The spans of each task by its id, those of its sub-tasks included."""
+    _, spans = _connected(store, {trace_id for summary in summaries for trace_id in summary.trace_ids})
+    return tasks_in(spans)
+
+
+def _traces_of_task(store: Store, task_id: str) -> set[str]:
+    summary = store.task(task_id)
+    return set(summary.trace_ids) if summary else set()
+
+
+def _connected(store: Store, trace_ids: set[str]) -> tuple[set[str], list[Span]]:
+    """The traces with all that share a task with them, or a task above or below, and all their spans."""
+    traces: set[str] = set()
+    tasks: set[str] = set()
+    spans: list[Span] = []
+    new = set(trace_ids)
+    while new:
+        found = store.spans_of(new)
+        spans += found
+        traces |= new
+        mentioned = {task_id for task_id, _ in pairs_of(found)} - tasks
+        tasks |= mentioned
+        new = store.traces_of(mentioned) - traces if mentioned else set()
+    return traces, spans
+
+
+def pairs_of(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
+    """(task id, trace id) of every task a span names; a sub-task ties its trace to the task above too."""
+    for span in spans:
+        if span.task is not None:
+            yield span.task.id, span.trace_id
+            if span.task.parent_id is not None:
+                yield span.task.parent_id, span.trace_id
+
+
+class _Part(NamedTuple):
+    """Traces that share tasks, apart from all others."""
+
+    traces: set[str]
+    spans: list[Span]
+
+
+def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
+    """The traces in groups that have no task in common."""
+    above: dict[str, str] = {}
+
+    def top(node: str) -> str:
+        while (parent := above.setdefault(node, node)) != node:
+            above[node] = above[parent]
+            node = above[node]
+        return node
+
+    for task_id, trace_id in pairs_of(spans):
+        above[top(f"task {task_id}")] = top(f"trace {trace_id}")
+    parts: dict[str, _Part] = {}
+    for trace_id in traces:
+        parts.setdefault(top(f"trace {trace_id}"), _Part(set(), [])).traces.add(trace_id)
+    for span in spans:
+        parts[top(f"trace {span.trace_id}")].spans.append(span)
+    return list(parts.values())
+
+
+def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: AddedUp) -> list[str]:
+    """Write the rows of the tasks in the parts; their ids."""
+    found: list[tuple[_Part, dict[str, list[Span]]]] = []
+    for part in parts:
+        try:
+            found.append((part, tasks_in(part.spans)))
+        except Exception as error:  # noqa: BLE001
+            failed(TaskNotAddedUp(f"trace:{min(part.traces)}", error))
+    outcomes = store.outcomes_of(
+        [task_id for _, tasks in found for task_id in tasks]
+        + [IMPLICIT_PREFIX + trace_id for part, _ in found for trace_id in part.traces]
+    )
+    made = [(part.traces, _rows(tasks, outcomes, failed)) for part, tasks in found]
+    _put(store, made, failed)
+    summaries = [row.summary for _, rows in made for row in rows]
+    spans_of_task = {task_id: spans for _, tasks in found for task_id, spans in tasks.items()}
+    for summary in summaries:
+        added_up(summary, spans_of_task[summary.task_id])
+    return [summary.task_id for summary in summaries]
+
+
+def _rows(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact], failed: Failed) -> list[TaskRow]:
+    facts = Facts(outcomes=tuple(_about(tasks, outcomes)))
+    rows = []
+    for task_id, own in tasks.items():
+        try:
+            summary = roll_up(task_id, own, facts)
+        except Exception as error:  # noqa: BLE001
+            failed(TaskNotAddedUp(task_id, error))
+            continue
+        distinct = len({span.key for span in own})
+        rows.append(TaskRow(summary=summary, spans=distinct, facts=len(facts.outcomes)))
+    return rows
+
+
+def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:
+    """The outcomes that are about one of the tasks, with the id of that task.
+
+    What is only known to be about a trace is about the one task of the trace that lies in no other.
+    """
+    for fact in outcomes:
+        task_id = fact.task_id
+        if task_id not in tasks and task_id.startswith(IMPLICIT_PREFIX):
+            trace_id = task_id.removeprefix(IMPLICIT_PREFIX)
+            in_trace = {
+                name: own for name, own in tasks.items() if any(span.trace_id == trace_id for span in own)
+            }
+            if not in_trace:
+                continue
+            task_id = max(in_trace, key=lambda name: len(in_trace[name]))
+            inside = {span.key for span in in_trace[task_id]}
+            if not all(span.key in inside for own in in_trace.values() for span in own):
+                continue
+        if task_id in tasks:
+            yield msgspec.structs.replace(fact, task_id=task_id)
+
+
+def _put(store: Store, made: Sequence[tuple[set[str], list[TaskRow]]], failed: Failed) -> None:
+    """All in one write; one by one where one of them cannot be written."""
+    try:
+        rows = [row for _, rows in made for row in rows]
+        store.put_tasks(rows, {trace_id for traces, _ in made for trace_id in traces})
+    except StoreError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        if len(made) > 1:
+            for one in made:
+                _put(store, [one], failed)
+        elif made[0][1]:
+            failed(TaskNotAddedUp(made[0][1][0].summary.task_id, error))
+            made[0][1].clear()
