@@ -29,14 +29,6 @@ _log = logging.getLogger(__name__)
 
 
 def recompute(
-    self, failed: Failed | None = None, progress: Callable[[int, int], object] = lambda done, of: None
-) -> list[str]:
-    """Bring the summaries of all tasks up to date that the accepted spans belong to; see `recompute`."""
-    todo, self._touched = self._touched, set()
-    return recompute(self._store, todo, failed, progress)
-
-
-def recompute(
     store: Store,
     trace_ids: Iterable[str],
     failed: Failed | None = None,

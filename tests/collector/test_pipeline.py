@@ -13,6 +13,7 @@ from agentprof.pricing import Pricer
 from agentprof.rollup import roll_up
 from agentprof.vocabularies import normalise
 from agentprof_collector import pipeline as pipeline_module
+from agentprof_collector import recompute as recompute_module
 from agentprof_collector.errors import InputError, TaskNotAddedUp
 from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.recompute import record_outcome, spans_of_tasks
@@ -212,7 +213,7 @@ def broken_for(task_id: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise ZeroDivisionError("by\x1b[2J zero")
         return roll_up(own_id, *arguments)
 
-    monkeypatch.setattr(pipeline_module, "roll_up", failing)
+    monkeypatch.setattr(recompute_module, "roll_up", failing)
     return asked
 
 
@@ -249,7 +250,7 @@ def test_a_row_that_cannot_be_written_keeps_no_other_from_it(
         summary = roll_up(own_id, *arguments)
         return msgspec.structs.replace(summary, name="\ud800") if own_id == "a1" else summary
 
-    monkeypatch.setattr(pipeline_module, "roll_up", odd)
+    monkeypatch.setattr(recompute_module, "roll_up", odd)
     pipeline = Pipeline(store, Pricer())
     pipeline.accept([task_span(f"t{n}", f"a{n}") for n in range(3)])
     told: list[TaskNotAddedUp] = []
@@ -262,15 +263,15 @@ def test_a_large_task_is_added_up_after_all_others_are_written(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can take long; by then every other row is there, those of later traces too."""
-    monkeypatch.setattr(pipeline_module, "_LARGE", 10)
-    monkeypatch.setattr(pipeline_module, "_TRACES_PER_RECOMPUTE", 2)
+    monkeypatch.setattr(recompute_module, "_LARGE", 10)
+    monkeypatch.setattr(recompute_module, "_TRACES_PER_RECOMPUTE", 2)
     written: list[list[str]] = []
 
     def looking(own_id: str, *arguments: Any) -> Any:
         written.append(store.task_ids(""))
         return roll_up(own_id, *arguments)
 
-    monkeypatch.setattr(pipeline_module, "roll_up", looking)
+    monkeypatch.setattr(recompute_module, "roll_up", looking)
     pipeline = Pipeline(store, Pricer())
     large = [task_span("t0", "large"), *(call_span("t0", "large", n) for n in range(20))]
     pipeline.accept([*large, *(task_span(f"t{n}", f"a{n}") for n in range(1, 8))])
