@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from agentprof.model import Outcome
 from agentprof.money import EXACT
 from agentprof.rollup.quantiles import P99_SAMPLES, nearest_rank
 from agentprof.rollup.rows import Sums
-from agentprof.summary import SCHEMA, TIMELINE, TaskSummary
+from agentprof.summary import SCHEMA, TIMELINE, TaskSummary, Tokens
 
 _TEN_PLACES = Decimal("1e-10")
 """Means and ratios of costs are given to ten places; sums are exact."""
 
 LABEL_PREFIX = "label."
+
+QUANTILES: Final = (0.50, 0.95, 0.99)
 
 Key = Callable[[TaskSummary], str | None]
 
@@ -50,12 +54,17 @@ def _many(
         "schema": SCHEMA,
         "selection": selection,
         "tasks": [row(summary) for summary in tops],
-        "groups": [
-            {"key": {} if group_by is None else {group_by: value}, **group(members)}
-            for value, members in sorted(groups.items(), key=lambda item: (item[0] is None, item[0] or ""))
-        ],
+        "groups": group_rows({value: _sums(members) for value, members in groups.items()}, group_by),
         "next": None,
     }
+
+
+def group_rows(groups: Mapping[str | None, GroupSums], group_by: str | None) -> list[dict[str, Any]]:
+    """One row a group, in the order of their keys, the one without the key last."""
+    return [
+        {"key": {} if group_by is None else {group_by: value}, **group_row(sums)}
+        for value, sums in sorted(groups.items(), key=lambda item: (item[0] is None, item[0] or ""))
+    ]
 
 
 def group_key(group_by: str | None) -> Key:
@@ -79,55 +88,111 @@ def row(summary: TaskSummary) -> dict[str, Any]:
     return fields
 
 
+class Samples(NamedTuple):
+    """What is known of one figure over the tasks of a group."""
+
+    n: int
+    total: Any
+    """None without a sample."""
+    quantiles: Mapping[float, Any]
+    """By nearest rank, at least those of `QUANTILES`; empty without a sample."""
+
+
+class GroupSums(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts, sums and ranks of a group, from which its row follows; whoever adds up, and wherever."""
+
+    tasks: int
+    outcomes: dict[str, int]
+    """`success`, `failure` and `unknown`."""
+    wall_ns: Samples
+    cost_usd: Samples
+    cost_complete: bool
+    timeline_ns: dict[str, int]
+    calls: int
+    attempts: int | None
+    transport_retries: int | None
+    errors: dict[str, int]
+    tokens: Tokens
+    wasted_usd: Decimal | None
+    unpriced: dict[str, int]
+
+
 def group(members: Sequence[TaskSummary]) -> dict[str, Any]:
     """Counts, quantiles with their sample sizes, and sums of a group of tasks."""
-    sums = Sums()
-    costs = [summary.cost_usd for summary in members if summary.cost_usd is not None]
+    with localcontext(EXACT):
+        return group_row(_sums(members))
+
+
+def group_row(sums: GroupSums) -> dict[str, Any]:
+    """A group as one row, as JSON types but for Decimals."""
+    with localcontext(EXACT):
+        return {
+            "tasks": sums.tasks,
+            "outcomes": sums.outcomes,
+            "wall_ns": _spread(sums.wall_ns, lambda mean: round(mean)),
+            "cost_usd": _spread(sums.cost_usd, lambda mean: mean.quantize(_TEN_PLACES)),
+            "cost_per_success_usd": _per_success(sums.cost_usd.total, sums.outcomes),
+            "cost_complete": sums.cost_complete,
+            "timeline_ns": sums.timeline_ns,
+            "calls": sums.calls,
+            "attempts": sums.attempts,
+            "transport_retries": sums.transport_retries,
+            "errors": sums.errors,
+            "tokens": sums.tokens,
+            "total_cost_usd": sums.cost_usd.total,
+            "wasted_usd": sums.wasted_usd,
+            "unpriced": sums.unpriced,
+        }
+
+
+def _sums(members: Sequence[TaskSummary]) -> GroupSums:
+    tokens = Sums()
     for summary in members:
-        sums.add_tokens(summary.tokens)
-        sums.add_cost(summary.cost_usd)
-    outcomes = {
-        "success": _count(members, "success"),
-        "failure": _count(members, "failure"),
-        "unknown": _count(members, None),
-    }
-    return {
-        "tasks": len(members),
-        "outcomes": outcomes,
-        "wall_ns": _spread([summary.wall_ns for summary in members], lambda mean: round(mean)),
-        "cost_usd": _spread(costs, lambda mean: mean.quantize(_TEN_PLACES)),
-        "cost_per_success_usd": _per_success(sums.cost_usd, outcomes),
-        "cost_complete": all(summary.cost_complete for summary in members),
-        "timeline_ns": {part: sum(s.timeline_ns[part] for s in members) for part in TIMELINE},
-        "calls": sum(summary.calls for summary in members),
-        "attempts": _sum_known([summary.attempts for summary in members]),
-        "transport_retries": _sum_known([summary.retries["transport"] for summary in members]),
-        "errors": {what: sum(s.errors[what] for s in members) for what in ("call", "tool", "task")},
-        "tokens": sums.tokens,
-        "total_cost_usd": sums.cost_usd,
-        "wasted_usd": _sum_known([summary.wasted["cost_usd"] for summary in members]),
-        "unpriced": {
+        tokens.add_tokens(summary.tokens)
+    costs = [summary.cost_usd for summary in members if summary.cost_usd is not None]
+    return GroupSums(
+        tasks=len(members),
+        outcomes={
+            "success": _count(members, "success"),
+            "failure": _count(members, "failure"),
+            "unknown": _count(members, None),
+        },
+        wall_ns=_samples([summary.wall_ns for summary in members]),
+        cost_usd=_samples(costs),
+        cost_complete=all(summary.cost_complete for summary in members),
+        timeline_ns={part: sum(s.timeline_ns[part] for s in members) for part in TIMELINE},
+        calls=sum(summary.calls for summary in members),
+        attempts=_sum_known([summary.attempts for summary in members]),
+        transport_retries=_sum_known([summary.retries["transport"] for summary in members]),
+        errors={what: sum(s.errors[what] for s in members) for what in ("call", "tool", "task")},
+        tokens=tokens.tokens,
+        wasted_usd=_sum_known([summary.wasted["cost_usd"] for summary in members]),
+        unpriced={
             reason: sum(summary.unpriced[reason] for summary in members) for reason in members[0].unpriced
         },
-    }
+    )
 
 
 def _count(members: Sequence[TaskSummary], outcome: Outcome | None) -> int:
     return sum(summary.outcome == outcome for summary in members)
 
 
-def _spread(samples: Sequence[Any], rounded: Callable[[Any], Any]) -> dict[str, Any]:
+def _samples(values: Sequence[Any]) -> Samples:
+    ordered = sorted(values)
+    ranks = {share: nearest_rank(ordered, share) for share in QUANTILES} if ordered else {}
+    return Samples(len(ordered), _sum_known(ordered), ranks)
+
+
+def _spread(samples: Samples, rounded: Callable[[Any], Any]) -> dict[str, Any]:
     """Mean and quantiles of what is known; no p99 under 100 samples."""
-    ordered = sorted(samples)
-    n = len(ordered)
-    if n == 0:
+    if samples.n == 0:
         return {"mean": None, "p50": None, "p95": None, "p99": None, "n": 0}
     return {
-        "mean": rounded(sum(ordered) / n),
-        "p50": nearest_rank(ordered, 0.50),
-        "p95": nearest_rank(ordered, 0.95),
-        "p99": nearest_rank(ordered, 0.99) if n >= P99_SAMPLES else None,
-        "n": n,
+        "mean": rounded(samples.total / samples.n),
+        "p50": samples.quantiles[0.50],
+        "p95": samples.quantiles[0.95],
+        "p99": samples.quantiles[0.99] if samples.n >= P99_SAMPLES else None,
+        "n": samples.n,
     }
 
 
