@@ -15,8 +15,8 @@ from agentprof import _format as fmt
 from agentprof.model import RawSpan
 from agentprof.pricing import Pricer
 from agentprof_collector import terminal
-from agentprof_collector.commands.options import find_task
 from agentprof_collector.errors import TaskAmbiguous, TaskNotFound
+from agentprof_collector.find import find_task
 from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.reports import REPORTS, ReportName, to_json
 from agentprof_collector.reports.selection import Selection

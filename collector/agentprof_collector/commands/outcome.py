@@ -11,8 +11,9 @@ import msgspec
 
 from agentprof._format import printable
 from agentprof.model import Outcome, OutcomeFact
-from agentprof_collector.commands.options import db_option, find_task, json_option
+from agentprof_collector.commands.options import db_option, json_option
 from agentprof_collector.errors import StoreMissing
+from agentprof_collector.find import find_task
 from agentprof_collector.recompute import record_outcome
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import open_store

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import click
 
 from agentprof_collector import terminal
-from agentprof_collector.commands.options import db_option, find_task, json_option
+from agentprof_collector.commands.options import db_option, json_option
+from agentprof_collector.find import find_task
 from agentprof_collector.reports import REPORTS, ReportName, to_json
 from agentprof_collector.reports.many_tasks import cursor_place
 from agentprof_collector.reports.selection import By, Selection

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from agentprof.money import with_plain_amounts
 from agentprof.rollup.waterfall import SpanRow, waterfall
 from agentprof.summary import TOKENS
 from agentprof_collector.recompute import spans_of_tasks
@@ -33,7 +35,7 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "start_ns": summary.start_ns,
         "wall_ns": summary.wall_ns,
         "count": found.total,
-        "spans": [msgspec.to_builtins(row) for row in found.rows],
+        "spans": with_plain_amounts(msgspec.to_builtins(found.rows, builtin_types=(Decimal,))),
     }
 
 

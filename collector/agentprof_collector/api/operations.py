@@ -1,0 +1,183 @@
+"""Everything that can be asked of the API: one list, from which both the routes and their document are made."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agentprof.model import OutcomeFact
+from agentprof.summary import TaskSummary
+from agentprof_collector.api.answers import Refused
+from agentprof_collector.api.parameters import AFTER, BY, FILTERS, GROUP_BY, TASK, Parameter, limit
+from agentprof_collector.api.schemas import (
+    CallsAnswer,
+    OutcomeAnswer,
+    OutcomeBody,
+    PartsAnswer,
+    TasksAnswer,
+    WaterfallAnswer,
+)
+from agentprof_collector.collect.served import Served
+from agentprof_collector.find import find_task
+from agentprof_collector.reports import REPORTS, Document, ReportName, waterfall
+from agentprof_collector.reports.selection import Selection
+
+PREFIX = "/api/v1"
+TASKS_LIMIT, TASKS_MOST = 100, 1_000
+ROWS_LIMIT, ROWS_MOST = 1_000, 10_000
+
+
+class Asked(NamedTuple):
+    """A request that was found to be as expected."""
+
+    parameters: Mapping[str, Any]
+    task: str = ""
+    """The id, or part of one, in the path."""
+    body: Any = None
+
+
+class Operation(NamedTuple):
+    """A method of a path."""
+
+    method: str
+    path: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    answer: type[msgspec.Struct]
+    document: Callable[[Served, Asked], Document]
+    """Called by a thread that may wait; raises `Refused` or an `AgentprofError`."""
+    body: type[msgspec.Struct] | None = None
+
+
+def _tasks(served: Served, asked: Asked) -> Document:
+    served.up_to_date()
+    return _report(served, "tasks", _selection(asked, TASKS_LIMIT))
+
+
+def _task(served: Served, asked: Asked) -> Document:
+    task_id = current_task(served, asked.task)
+    return _report(served, "task", Selection(task_id=task_id))
+
+
+def _waterfall(served: Served, asked: Asked) -> Document:
+    task_id = current_task(served, asked.task)
+    chosen = Selection(task_id=task_id, limit=asked.parameters.get("limit", ROWS_LIMIT))
+    return waterfall.document(served.store, chosen)
+
+
+def _calls(served: Served, asked: Asked) -> Document:
+    return _report(served, "calls", _rows_of(served, asked))
+
+
+def _parts(served: Served, asked: Asked) -> Document:
+    return _report(served, "parts", _rows_of(served, asked))
+
+
+def _rows_of(served: Served, asked: Asked) -> Selection:
+    """Of one task or of all that fit."""
+    chosen = _selection(asked, ROWS_LIMIT)
+    if "task" not in asked.parameters:
+        served.up_to_date()
+        return chosen
+    given = set(asked.parameters) & {parameter.name for parameter in FILTERS}
+    if given:
+        raise Refused(400, f"task stands for one task; leave out {', '.join(sorted(given))}", "task")
+    return msgspec.structs.replace(chosen, task_id=current_task(served, asked.parameters["task"]))
+
+
+def _record(served: Served, asked: Asked) -> Document:
+    body: OutcomeBody = asked.body
+    return record(served, current_task(served, asked.task), body)
+
+
+def record(served: Served, task_id: str, body: OutcomeBody) -> Document:
+    """Keep an outcome, and say what was kept."""
+    if body.score is not None and not math.isfinite(body.score):
+        raise Refused(400, "score: expected a finite number", "score")
+    fact = OutcomeFact(task_id=task_id, outcome=body.outcome, score=body.score, recorded_ns=time.time_ns())
+    served.record_outcome(fact)
+    return {"schema": 1, **msgspec.to_builtins(fact)}
+
+
+def current_task(served: Served, text: str) -> str:
+    """The id of the task that is meant, with all that has arrived for it added up.
+
+    Raises:
+        TaskNotFound: none.
+        TaskAmbiguous: several.
+    """
+    # What has just arrived has no row that it could be found by.
+    served.up_to_date([text])
+    task_id = find_task(served.store, text)
+    if task_id != text:
+        served.up_to_date([task_id])
+    return task_id
+
+
+def _report(served: Served, name: ReportName, selection: Selection) -> Document:
+    return REPORTS[name].document(served.store, selection)
+
+
+def _selection(asked: Asked, default_limit: int) -> Selection:
+    values = {name: value for name, value in asked.parameters.items() if name not in ("label", "task")}
+    values.setdefault("limit", default_limit)
+    return Selection(labels=_labels(asked.parameters.get("label", ())), **values)
+
+
+def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    labels = dict(pairs)
+    if len(labels) < len(set(pairs)):
+        raise Refused(400, "label: two values of one label; no task has both", "label")
+    return labels
+
+
+_TASK_PATH = f"{PREFIX}/tasks/{{id}}"
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "GET",
+        f"{PREFIX}/tasks",
+        "Many tasks, latest start first, and groups of them.",
+        (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER),
+        TasksAnswer,
+        _tasks,
+    ),
+    Operation("GET", _TASK_PATH, "The summary of one task.", (), TaskSummary, _task),
+    Operation(
+        "GET",
+        f"{_TASK_PATH}/waterfall",
+        "The runs of one task, one below the other.",
+        (limit(ROWS_LIMIT, ROWS_MOST, "runs"),),
+        WaterfallAnswer,
+        _waterfall,
+    ),
+    Operation(
+        "POST",
+        f"{_TASK_PATH}/outcome",
+        "Record how a task ended; the last outcome recorded holds.",
+        (),
+        OutcomeAnswer,
+        _record,
+        OutcomeBody,
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/calls",
+        "Model calls, one row each, of one task or of all that fit.",
+        (TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "calls")),
+        CallsAnswer,
+        _calls,
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/parts",
+        "Where time, tokens and money went, by step, agent, tool or model.",
+        (BY, TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "rows")),
+        PartsAnswer,
+        _parts,
+    ),
+)

@@ -1,0 +1,177 @@
+"""Requests of the API from bytes to answers: method, path, parameters and body are checked, in this order."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Collection, Mapping
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from agentprof_collector.api import openapi, parameters, paths
+from agentprof_collector.api.answers import HEADERS, Refused, answer, refusal
+from agentprof_collector.api.operations import PREFIX, Asked, Operation
+from agentprof_collector.collect.served import Served
+from agentprof_collector.errors import AgentprofError, StoreError, TaskAmbiguous, TaskNotFound
+
+BODY_LIMIT = 16 * 1024
+"""Bytes of a request; what may be sent takes some dozens."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Endpoint:
+    """Answers requests; whatever happens, it is answered."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._answer(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 (a client is told that it is not its fault)
+            response = refusal(explained(error))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        raise NotImplementedError
+
+
+class Resource(_Endpoint):
+    """What can be asked of one path.
+
+    Args:
+        operations: by method.
+        served: the collector.
+        limiter: how many requests may be in the store at once.
+    """
+
+    def __init__(
+        self, operations: Mapping[str, Operation], served: Served, limiter: anyio.CapacityLimiter
+    ) -> None:
+        self._operations = operations
+        self._served = served
+        self._limiter = limiter
+
+    async def _answer(self, request: Request) -> Response:
+        return await self._answer_to(request, self._operations)
+
+    async def _answer_to(
+        self, request: Request, operations: Mapping[str, Operation], task: str = ""
+    ) -> Response:
+        if (early := without_operation(request.method, operations)) is not None:
+            return early
+        operation = operations["GET" if request.method == "HEAD" else request.method]
+        given = parameters.read(operation.parameters, request.query_params.multi_items())
+        body = None if operation.body is None else await _body(request, operation.body)
+        asked = Asked(given, task, body)
+        return await anyio.to_thread.run_sync(self._made, operation, asked, limiter=self._limiter)
+
+    def _made(self, operation: Operation, asked: Asked) -> Response:
+        return answer(operation.document(self._served, asked))
+
+
+class TaskResource(Resource):
+    """The paths that begin with the id of a task.
+
+    Args:
+        operations: by what follows the id in the path, then by method.
+    """
+
+    def __init__(
+        self,
+        operations: Mapping[str, Mapping[str, Operation]],
+        served: Served,
+        limiter: anyio.CapacityLimiter,
+    ) -> None:
+        super().__init__({}, served, limiter)
+        self._below = operations
+
+    async def _answer(self, request: Request) -> Response:
+        first, *more = paths.segments(request.scope, f"{PREFIX}/tasks")
+        operations = self._below.get("".join(f"/{segment}" for segment in more))
+        if operations is None:
+            raise Refused(404, "there is nothing at this path (a slash in the id of a task is written %2F)")
+        return await self._answer_to(request, operations, paths.task_text(first))
+
+
+class Described(_Endpoint):
+    """The document that describes the API."""
+
+    async def _answer(self, request: Request) -> Response:
+        early = without_operation(request.method, {"GET"})
+        return early if early is not None else answer(openapi.document())
+
+
+class Nothing(_Endpoint):
+    """Every other path of the API."""
+
+    async def _answer(self, request: Request) -> Response:
+        raise Refused(404, f"there is nothing at this path; {openapi.PATH} lists what there is")
+
+
+def without_operation(method: str, known: Collection[str]) -> Response | None:
+    """The answer to a method that asks for nothing, or is not there; None for the others.
+
+    Raises:
+        Refused: not there.
+    """
+    if method in known or (method == "HEAD" and "GET" in known):
+        return None
+    allowed = sorted({*known, "OPTIONS", *({"HEAD"} if "GET" in known else ())})
+    if method == "OPTIONS":
+        return Response(None, 204, {**HEADERS, "Allow": ", ".join(allowed)})
+    raise Refused(405, f"expected {' or '.join(sorted(known))}", headers={"Allow": ", ".join(allowed)})
+
+
+def explained(error: Exception) -> Refused:
+    """What to tell a client about an error."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, TaskNotFound):
+        return Refused(404, str(error))
+    if isinstance(error, TaskAmbiguous):
+        return Refused(409, str(error))
+    if isinstance(error, StoreError):
+        return Refused(503, str(error), headers={"Retry-After": "1"})
+    # Its message may hold what was stored: the log says where it was.
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f"{place[0].filename}:{place[0].lineno}" if place else "unknown"
+    _log.error("a request could not be answered: %s at %s", type(error).__name__, where)
+    what = str(error) if isinstance(error, AgentprofError) else type(error).__name__
+    return Refused(500, f"a mistake of agentprof itself: {what}. The log of the collector says where.")
+
+
+async def read_body(request: Request, most: int, media_type: str) -> bytes:
+    """The body of a request.
+
+    Raises:
+        Refused: of another type, packed, or too large.
+        ClientDisconnect: it did not come whole.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
+        raise Refused(415, f"expected Content-Type {media_type}")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Refused(415, "expected a body without Content-Encoding")
+    too_large = Refused(413, f"expected a body of at most {most:,} bytes", headers={"Connection": "close"})
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 15 or int(length) > most):
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large
+    return bytes(body)
+
+
+async def _body(request: Request, form: type[msgspec.Struct]) -> msgspec.Struct:
+    raw = await read_body(request, BODY_LIMIT, "application/json")
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Refused(400, f"the body is not as expected: {error}") from error

@@ -1,0 +1,167 @@
+"""The form of every answer, for the document that describes the API; reports make the answers themselves."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from agentprof.model import Outcome
+from agentprof.rollup.calls import CallRow
+from agentprof.rollup.waterfall import SpanRow
+from agentprof.summary import TaskSummary, Tokens
+from agentprof_collector.api.answers import ErrorAnswer
+from agentprof_collector.reports.parts import PartRow
+
+SCHEMAS = "#/components/schemas/"
+
+
+class Outcomes(msgspec.Struct, kw_only=True):
+    """How many tasks ended how."""
+
+    success: int
+    failure: int
+    unknown: int
+
+
+class WallSpread(msgspec.Struct, kw_only=True):
+    """Of the walls of a group, in nanoseconds; quantiles are absent where they would say nothing."""
+
+    mean: int | None
+    p50: int | None
+    p95: int | None
+    p99: int | None
+    """From 100 tasks on."""
+    n: int
+    """Tasks it is made from."""
+
+
+class CostSpread(msgspec.Struct, kw_only=True):
+    """Of the known costs of a group, in US dollars."""
+
+    mean: Decimal | None
+    p50: Decimal | None
+    p95: Decimal | None
+    p99: Decimal | None
+    n: int
+
+
+class Interval(msgspec.Struct, kw_only=True):
+    """Low as if all tasks of unknown outcome had succeeded, high as if they had failed."""
+
+    low: Decimal
+    high: Decimal
+
+
+class Group(msgspec.Struct, kw_only=True):
+    """Sums and spreads over tasks that have no parent among the selected."""
+
+    key: dict[str, str | None]
+    """Empty: all tasks."""
+    tasks: int
+    outcomes: Outcomes
+    wall_ns: WallSpread
+    cost_usd: CostSpread
+    cost_per_success_usd: Interval | None
+    cost_complete: bool
+    timeline_ns: dict[str, int]
+    calls: int
+    attempts: int | None
+    transport_retries: int | None
+    errors: dict[str, int]
+    tokens: Tokens
+    total_cost_usd: Decimal | None
+    wasted_usd: Decimal | None
+    unpriced: dict[str, int]
+
+
+class TasksAnswer(msgspec.Struct, kw_only=True):
+    """Many tasks: one row each, latest start first, and groups of all that were selected."""
+
+    schema: int
+    selection: dict[str, Any]
+    """What was asked for."""
+    tasks: list[TaskSummary]
+    groups: list[Group]
+    next: str | None
+    """The value of `after` for what follows; null at the end."""
+
+
+class CallsAnswer(msgspec.Struct, kw_only=True):
+    """Model calls in the order they started, task by task."""
+
+    schema: int
+    selection: dict[str, Any]
+    count: int
+    """Calls there are; those beyond the limit are not among `calls`."""
+    calls: list[CallRow]
+
+
+class PartsAnswer(msgspec.Struct, kw_only=True):
+    """Steps, agents, tools or models, those with the most time first."""
+
+    schema: int
+    selection: dict[str, Any]
+    by: str
+    count: int
+    rows: list[PartRow]
+
+
+class WaterfallAnswer(msgspec.Struct, kw_only=True):
+    """The runs of a task in the order of its tree; of more than the limit the longest."""
+
+    schema: int
+    selection: dict[str, Any]
+    task_id: str
+    start_ns: int
+    wall_ns: int
+    count: int
+    """Runs there are."""
+    spans: list[SpanRow]
+
+
+class OutcomeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How a task ended."""
+
+    outcome: Outcome
+    score: float | None = None
+    """How good it was, on a scale of your own."""
+
+
+class OutcomeAnswer(msgspec.Struct, kw_only=True):
+    """What was recorded."""
+
+    schema: int
+    task_id: str
+    outcome: Outcome
+    score: float | None = None
+    """Absent where none was given."""
+    recorded_ns: int
+
+
+ANSWERS: tuple[type[msgspec.Struct], ...] = (
+    TaskSummary,
+    TasksAnswer,
+    CallsAnswer,
+    PartsAnswer,
+    WaterfallAnswer,
+    OutcomeBody,
+    OutcomeAnswer,
+    ErrorAnswer,
+)
+
+
+def components() -> dict[str, Any]:
+    """The schemas by name, as in `components.schemas` of OpenAPI."""
+    _, found = msgspec.json.schema_components(ANSWERS, ref_template=SCHEMAS + "{name}")
+    whole = found["TaskSummary"]
+    found["TaskRow"] = {
+        "title": "TaskRow",
+        "description": "A task without its profile.",
+        "type": "object",
+        "properties": {name: schema for name, schema in whole["properties"].items() if name != "nodes"},
+        "required": [name for name in whole["required"] if name != "nodes"],
+    }
+    found["TasksAnswer"]["properties"]["tasks"]["items"] = {"$ref": SCHEMAS + "TaskRow"}
+    return found
