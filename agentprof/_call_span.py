@@ -29,7 +29,7 @@ def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
     if answer.service_tier:
         said[attributes.SERVICE_TIER] = answer.service_tier
     if answer.usage is not None:
-        _say_usage(said, answer.usage)
+        say_usage(said, answer.usage)
     for kind, count in answer.server_tools.items():
         said[attributes.SERVER_TOOLS + kind] = count
     if answer.cost_usd is not None:
@@ -37,7 +37,8 @@ def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
         said[attributes.COST_SOURCE] = "reported"
 
 
-def _say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
+def say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
+    """Add token counts, and that they are an estimate where they are one."""
     if usage.input is not None:
         said[attributes.INPUT_TOKENS] = usage.input
     if usage.output is not None:
@@ -50,6 +51,8 @@ def _say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
         said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
     if usage.reasoning is not None:
         said[attributes.REASONING_TOKENS] = usage.reasoning
+    if usage.estimated:
+        said[attributes.USAGE_ESTIMATED] = True
 
 
 def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:

@@ -15,7 +15,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
 from agentprof._asked import say_request
-from agentprof._call_span import say_answer, say_phase, say_times
+from agentprof._call_span import say_answer, say_phase, say_times, say_usage
 from agentprof._clock import stamp_ns
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
@@ -93,6 +93,8 @@ class Call:
         self._pid = os.getpid()
         self._propagate = runtime.settings.propagates_to(host)
         self._answer = Answer()
+        if runtime.settings.estimate_usage:
+            self._count_what_comes()
         self._arrivals: Arrivals | None = None
         self._open = True
         self._answered = False
@@ -137,6 +139,13 @@ class Call:
             task.note_open(self._span)
         self._attachment = Attachment(trace.set_span_in_context(self._span))
         self._token: Token[Call | None] = _current.set(self)
+
+    def _count_what_comes(self) -> None:
+        from agentprof import _estimate
+        from agentprof.dialects._received import Received
+
+        self._dialect = _estimate.counting(self._dialect)
+        self._answer.received = Received()
 
     def leave(self) -> None:
         """The SDK method is about to return or raise: the call is no longer current."""
@@ -324,8 +333,11 @@ class Call:
             said[attributes.ATTEMPT_DURATION] = [failure[0] / _NS for failure in self._failures]
             said[attributes.ATTEMPT_BACKOFF] = [failure[1] / _NS for failure in self._failures]
             said[attributes.ATTEMPT_STATUS] = [failure[2] for failure in self._failures]
-        if type(self.body) is bytes:
-            self._say_request(said, self.body)
+        body = self.body if type(self.body) is bytes else None
+        if body is not None:
+            self._say_request(said, body)
+        if answer.received is not None and answer.usage is None:
+            self._estimate(said, body)
         span = self._span
         if error_type is not None:
             said[attributes.ERROR_TYPE] = error_type
@@ -335,6 +347,20 @@ class Call:
             self._task.count_call(answer.usage, answer.cost_usd)
             self._task.note_ended(span)
         span.end(end + self._anchor)
+
+    def _estimate(self, said: dict[str, AttributeValue], body: bytes | None) -> None:
+        from agentprof import _estimate
+
+        answer = self._answer
+        if answer.received is None or not self._answered or self._refused is not None:
+            return
+        try:
+            usage = _estimate.estimated(self._dialect.operation, body, said, answer, answer.received)
+            if usage is not None:
+                answer.usage = usage
+                say_usage(said, usage)
+        except Exception:
+            _guard.failed("estimating usage")
 
     def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
         self.body = None

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof import _guard
+from agentprof.dialects._fields import fields_of
 from agentprof.dialects._sse import Events
 
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -33,6 +34,17 @@ def with_usage(body: dict[str, Any]) -> dict[str, Any] | None:
             return None
         return {**body, "stream_options": {**options, "include_usage": True}}
     return {**body, "stream_options": {"include_usage": True}} if options is None else None
+
+
+def bytes_with_usage(body: bytes) -> bytes | None:
+    """The same for a serialised request; every value but that of `stream_options` stays as it was written."""
+    fields = fields_of(body)
+    options = fields.get("stream_options")
+    try:
+        asked = with_usage({} if options is None else {"stream_options": msgspec.json.decode(options)})
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return msgspec.json.encode(fields | asked) if fields and asked is not None else None
 
 
 class UsageFilter:

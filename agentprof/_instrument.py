@@ -43,7 +43,8 @@ def instrument(
     propagate_to: Iterable[str] | None = None,
     config: str | None = None,
     exit_timeout_s: float | None = None,
-    stream_usage: bool = False,
+    stream_usage: bool | None = None,
+    estimate_usage: bool | None = None,
 ) -> None:
     """Record model calls, tools and tasks of this process from now on. A second call changes nothing.
 
@@ -63,6 +64,9 @@ def instrument(
             sent by then is kept on disk. Default: `AGENTPROF_EXIT_TIMEOUT_S`, else 2.
         stream_usage: Streams of chat and of completions made with an SDK ask the provider for their usage, unless
             the program says itself whether it wants it; the chunk that brings it does not reach the program.
+            Default: `AGENTPROF_STREAM_USAGE`, else off.
+        estimate_usage: Where an answer comes without its usage, estimate its tokens from what was sent and
+            received, labelled as an estimate. Default: `AGENTPROF_ESTIMATE_USAGE`, else off.
     """
     with _lock:
         present = _runtime.active()
@@ -79,6 +83,7 @@ def instrument(
                 config=config,
                 exit_timeout_s=exit_timeout_s,
                 stream_usage=stream_usage,
+                estimate_usage=estimate_usage,
                 run=present.settings.run if present is not None else None,
             )
             switch_on(settings)

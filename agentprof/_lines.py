@@ -182,6 +182,8 @@ def tokens(summary: Document) -> str:
         text += f" ({fmt.count(used['reasoning'])} reasoning)"
     if used["cache_write"]:
         text += f", {fmt.count(used['cache_write'])} written to cache"
+    if summary["usage_estimated_calls"]:
+        text += f"; {fmt.plural(summary['usage_estimated_calls'], 'call')} estimated"
     if summary["calls_without_usage"]:
         text += f"; {fmt.plural(summary['calls_without_usage'], 'call')} did not say"
     return text

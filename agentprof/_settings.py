@@ -23,6 +23,9 @@ DEFAULT_ENDPOINT = "http://127.0.0.1:4318/v1/traces"
 
 EXIT_TIMEOUT_S = 2.0
 
+_ON = frozenset({"1", "true", "yes", "on"})
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
 _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
@@ -42,6 +45,8 @@ class Settings:
     """Path of an agentprof.yaml."""
     stream_usage: bool = False
     """Ask for the usage chunk of chat streams, and hide it from the program."""
+    estimate_usage: bool = False
+    """Estimate tokens that nobody reports."""
     endpoint_from_environment: bool = False
     exit_timeout_s: float = EXIT_TIMEOUT_S
     """How long the end of the program may wait for the last spans."""
@@ -76,7 +81,8 @@ def read(
     propagate_to: Iterable[str] | None,
     config: str | None,
     exit_timeout_s: float | None = None,
-    stream_usage: bool = False,
+    stream_usage: bool | None = None,
+    estimate_usage: bool | None = None,
     run: RunSettings | None = None,
     provisional: bool = False,
 ) -> Settings:
@@ -91,13 +97,22 @@ def read(
         capture_content=capture_content,
         propagate_to=None if propagate_to is None else tuple(host.lower() for host in propagate_to),
         config=config,
-        stream_usage=stream_usage,
+        stream_usage=_is_on("AGENTPROF_STREAM_USAGE") if stream_usage is None else bool(stream_usage),
+        estimate_usage=_is_on("AGENTPROF_ESTIMATE_USAGE") if estimate_usage is None else bool(estimate_usage),
         endpoint_from_environment=any(os.environ.get(name) for name in _OTLP_VARIABLES),
         exit_timeout_s=_exit_timeout_s() if exit_timeout_s is None else max(float(exit_timeout_s), 0.0),
         spool=_spool_folder(),
         run=run,
         provisional=provisional,
     )
+
+
+def _is_on(variable: str) -> bool:
+    """Whether a variable switches something on."""
+    said = os.environ.get(variable, "").strip().lower()
+    if said not in _ON and said not in _OFF:
+        _guard.noted(variable, f"agentprof: {variable} is neither 1 nor 0; it counts as 0")
+    return said in _ON
 
 
 def _exit_timeout_s() -> float:

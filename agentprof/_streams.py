@@ -251,16 +251,27 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer) -> Arri
     Returns:
         What will arrive, or None if the response cannot be observed.
     """
-    kind = _class_for(response.stream)
+    holder, name = _place_of_stream(response)
+    stream = getattr(holder, name)
+    kind = _class_for(stream)
     if kind is None:
         return None
     arrivals = Arrivals(dialect, answer, _decoder_for(response))
-    response.stream = observed = kind(response.stream, arrivals, call)
+    observed = kind(stream, arrivals, call)
+    setattr(holder, name, observed)
     if call.hides_usage:
         observed._hide = UsageFilter(_decoder_for(response))
         if arrivals.compressed:
             response._decoder = _decoders_of(response)["identity"]()
     return arrivals
+
+
+def _place_of_stream(response: Any) -> tuple[Any, str]:
+    """Where the byte stream is held: inside the one that measures time, so that the program sees that one."""
+    bound = response.stream
+    if type(bound).__name__ in ("BoundSyncStream", "BoundAsyncStream") and "_stream" in vars(bound):
+        return bound, "_stream"
+    return response, "stream"
 
 
 def _decoder_for(response: Any) -> Any | None:

@@ -22,12 +22,18 @@ class Captured:
 
 
 @contextmanager
-def capture(*, propagate_to: Iterable[str] | None = None, stream_usage: bool = False) -> Iterator[Captured]:
+def capture(
+    *,
+    propagate_to: Iterable[str] | None = None,
+    stream_usage: bool = False,
+    estimate_usage: bool = False,
+) -> Iterator[Captured]:
     """Instrument the process for a block and collect its spans, without touching the global provider.
 
     Args:
         propagate_to: As for `agentprof.instrument()`.
         stream_usage: As there.
+        estimate_usage: As there.
 
     Raises:
         RuntimeError: The process is instrumented already.
@@ -48,7 +54,12 @@ def capture(*, propagate_to: Iterable[str] | None = None, stream_usage: bool = F
 
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Collect())
-    _instrument.instrument(tracer_provider=provider, propagate_to=propagate_to, stream_usage=stream_usage)
+    _instrument.instrument(
+        tracer_provider=provider,
+        propagate_to=propagate_to,
+        stream_usage=stream_usage,
+        estimate_usage=estimate_usage,
+    )
     try:
         yield captured
     finally:

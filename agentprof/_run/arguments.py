@@ -29,6 +29,10 @@ Examples:
     agentprof run --task agent:answer --tool agent:Tools.search -- python main.py
     agentprof run --summary run.json --quiet -- python agent.py
 
+Variables:
+    AGENTPROF_STREAM_USAGE=1    ask for the usage of chat streams; the program does not see it
+    AGENTPROF_ESTIMATE_USAGE=1  estimate tokens that no answer reports, labelled as an estimate
+
 MODULE:FUNC is a function, or MODULE:Class.method; __main__:FUNC is one of the script itself (Python 3.12)."""
 
 

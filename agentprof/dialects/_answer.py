@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agentprof.model import Phase, Usage
+
+if TYPE_CHECKING:
+    from agentprof.dialects._received import Received
 
 
 class Asked(msgspec.Struct):
@@ -38,6 +41,7 @@ class Answer:
         "finish_reasons",
         "model",
         "phases",
+        "received",
         "response_id",
         "server_tools",
         "service_tier",
@@ -64,3 +68,5 @@ class Answer:
         """A stream has said that it is complete, in a format that has no finish reasons."""
         self.error_type: str | None = None
         """Kind of an error the body reports although the status was 200."""
+        self.received: Received | None = None
+        """What was generated, where that is counted."""

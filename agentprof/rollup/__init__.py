@@ -20,7 +20,7 @@ from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, profiled
 from agentprof.rollup.rows import busy_of, node_rows
 from agentprof.rollup.tasks import IMPLICIT_PREFIX, tasks_in
-from agentprof.rollup.totals import call_fields, cost_fields, model_rows, tool_rows
+from agentprof.rollup.totals import call_fields, cost_fields, estimated_calls, model_rows, tool_rows
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.warnings import count_misplaced, described
 from agentprof.summary import BUSY, TaskSummary
@@ -69,6 +69,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     mark = _mark(kept, task_id, root)
     _check_spans(tree, kept, task_id, mark)
     count_misplaced(tree)
+    tree.warn("usage_estimated", estimated_calls(calls))
     outcome, score = _outcome(task_id, mark, root, facts)
     sub_tasks = {span.task.id for span in kept if span.task is not None} - {task_id}
     return TaskSummary(

@@ -70,10 +70,15 @@ def _without_usage(call: Call | None) -> bool:
     return usage is None or (usage.input is None and usage.output is None)
 
 
+def _is_reported(call: Call) -> bool:
+    """Whether somebody counted the tokens: an estimate is of what came, and the provider may bill more."""
+    return not _without_usage(call) and call.usage is not None and not call.usage.estimated
+
+
 def _abandoned_attempts(call: Call | None) -> int:
     if call is None:
         return 0
-    left_early = call.stream_end in LEFT_EARLY and _without_usage(call)
+    left_early = call.stream_end in LEFT_EARLY and not _is_reported(call)
     return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early
 
 
@@ -95,14 +100,17 @@ def call_fields(calls: Sequence[Node], again: Again, tools_again: Again) -> dict
         "tokens": sums.tokens,
         "server_tools": dict(sorted(server_tools.items())),
         "calls_without_usage": sum(_without_usage(node.call) for node in calls),
-        "usage_estimated_calls": sum(
-            node.call is not None and node.call.usage is not None and node.call.usage.estimated
-            for node in calls
-        ),
+        "usage_estimated_calls": estimated_calls(calls),
         "first_token_ns": _instants(calls, "first_token_ns"),
         "first_content_ns": _instants(calls, "first_content_ns"),
         "inter_token_ns": _gaps(calls),
     }
+
+
+def estimated_calls(calls: Sequence[Node]) -> int:
+    """Calls whose tokens are an estimate."""
+    usages = [node.call.usage for node in calls if node.call is not None]
+    return sum(usage is not None and usage.estimated for usage in usages)
 
 
 def tool_rows(tools: Sequence[Node]) -> dict[str, ToolRow]:

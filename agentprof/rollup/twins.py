@@ -143,7 +143,7 @@ def _same_call(inner: Node, outer: Node) -> bool:
     if None not in ids:
         return ids[0] == ids[1]
     counts = [
-        (usage.input, usage.output) if usage is not None else (None, None)
+        (usage.input, usage.output) if usage is not None and not usage.estimated else (None, None)
         for usage in (inner.call.usage, outer.call.usage)
     ]
     return _same_interval(inner, outer) if (None, None) in counts else counts[0] == counts[1]

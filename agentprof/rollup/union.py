@@ -98,9 +98,12 @@ def _first(found: Sequence[_T | None]) -> _T | None:
 def _usage(found: Sequence[Usage]) -> Usage | None:
     if not found:
         return None
-    tokens = {name: _first([getattr(usage, name) for usage in found]) for name in _TOKENS}
-    tools = _first([usage.server_tools or None for usage in found]) or {}
-    return Usage(**tokens, server_tools=tools, estimated=all(usage.estimated for usage in found))
+    reported = [usage for usage in found if not usage.estimated]
+    # An estimate never stands beside what was reported, in whatever part of it.
+    used = reported or found
+    tokens = {name: _first([getattr(usage, name) for usage in used]) for name in _TOKENS}
+    tools = _first([usage.server_tools or None for usage in used]) or {}
+    return Usage(**tokens, server_tools=tools, estimated=not reported)
 
 
 def _known(usage: Usage | None) -> int:
@@ -108,8 +111,14 @@ def _known(usage: Usage | None) -> int:
 
 
 def _cost(calls: Sequence[Call]) -> Cost | None:
-    """A price made from the fullest usage; a provider's own figure before any."""
-    priced = [call for call in calls if call.cost is not None]
+    """A price made from the fullest usage; a provider's own figure before any, none of an estimate beside usage."""
+    is_reported = any(call.usage is not None and not call.usage.estimated for call in calls)
+    priced = [
+        call
+        for call in calls
+        if call.cost is not None
+        and not (is_reported and call.usage is not None and call.usage.estimated and _is_made(call.cost))
+    ]
     if not priced:
         return None
     return max(
@@ -120,6 +129,11 @@ def _cost(calls: Sequence[Call]) -> Cost | None:
             _known(call.usage),
         ),
     ).cost
+
+
+def _is_made(cost: Cost) -> bool:
+    """Whether a price was made from usage, and not said by the provider."""
+    return cost.source != "reported"
 
 
 def _phases(calls: Sequence[Call]) -> dict[str, Phase]:

@@ -20,6 +20,8 @@ DETAILS = {
     "not_recorded": "no span of the task was recorded: is instrument() called, are its spans sampled?",
     "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
     "phase_overflow": "measured phases were longer than their call and were cut",
+    "usage_estimated": "tokens and cost of these calls are an estimate from what was sent and received: nobody "
+    "reported them, and reasoning that is not shown is not in them",
 }
 """One sentence for each code."""
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from typing import Any, Final
 
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._failures import failure_kind
+from agentprof._hidden_usage import bytes_with_usage
 from agentprof._providers import provider_of
 from agentprof.dialects import Asked, Dialect, dialect_of
 
 _PORTS = {"http": 80, "https": 443}
+
+_OF_THESE_BYTES: Final = (
+    "content-digest",
+    "content-encoding",
+    "content-md5",
+    "digest",
+    "signature",
+    "x-amz-content-sha256",
+    "x-amz-date",
+)
+"""Headers that hold for the body as it is: a signature, a hash, how it is packed."""
 
 
 def wanted(method: str, path: str) -> Dialect | None:
@@ -58,6 +71,20 @@ def traceparent(call: Call, host: str) -> str | None:
     value = call.exchange()
     # A redirect may have led away from the host of the call.
     return value if value and runtime is not None and runtime.settings.propagates_to(host) else None
+
+
+def asking(call: Call, body: Any, headers: Container[str]) -> bytes | None:
+    """The body that asks for the usage of its stream; None: it goes out as it is.
+
+    Args:
+        headers: Of the request, whatever the case of their names.
+    """
+    if not call.asks_for_usage or type(body) is not bytes or any(name in headers for name in _OF_THESE_BYTES):
+        return None
+    found = bytes_with_usage(body)
+    if found is not None:
+        call.hides_usage = True
+    return found
 
 
 def failed(call: Call, error: BaseException, status: str | None = None) -> None:

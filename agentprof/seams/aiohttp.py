@@ -18,6 +18,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._failures import failure_kind
+from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
 from agentprof._streams import Arrivals
 from agentprof.dialects import Asked, Dialect, asked_by, asked_in, dialect_of
@@ -111,6 +112,11 @@ def _to_send(call: Call, request: Any) -> None:
         value = _http.traceparent(call, request.url.host)
         if value is not None and "traceparent" not in request.headers:
             request.headers["traceparent"] = value
+        body = _http.asking(call, call.body, request.headers)
+        if body is not None:
+            if "Content-Length" in request.headers:
+                request.headers["Content-Length"] = str(len(body))
+            request.update_body_from_data(body)
     except Exception:
         _guard.failed("the start of an attempt")
 
@@ -132,6 +138,33 @@ class _Arriving(deque[bytes]):
     def append(self, data: bytes) -> None:
         super().append(data)
         _take(self.arrivals, data)
+
+
+class _Sieve(deque[bytes]):
+    """The same, for a stream of which a part does not reach the program."""
+
+    arrivals: Arrivals
+    reader: Any
+    """Counts what is in the queue; this is called in the middle of it."""
+
+    def __init__(self, of_reader: Any) -> None:
+        super().__init__()
+        self.reader = of_reader
+        self._hide = UsageFilter(None)
+
+    def append(self, data: bytes) -> None:
+        _take(self.arrivals, data)
+        self._put(self._hide(data), len(data))
+
+    def finish(self) -> None:
+        """The stream is over."""
+        self._put(self._hide.finish(), 0)
+
+    def _put(self, data: bytes, counted: int) -> None:
+        if data:
+            super().append(data)
+        self.reader._size += len(data) - counted
+        self.reader.total_bytes += len(data) - counted
 
 
 def _take(arrivals: Arrivals, data: bytes) -> None:
@@ -183,10 +216,18 @@ def _observe(call: Call, response: Any) -> None:
     if not isinstance(queue, deque):
         return  # there is no body
     arrivals = call.arrivals(None)
-    for data in queue:
-        _take(arrivals, data)
-    arriving = _Arriving(queue)
-    arriving.arrivals = arrivals
+    arriving: _Arriving | _Sieve
+    if call.hides_usage:
+        arriving = _Sieve(content)
+        arriving.arrivals = arrivals
+        for data in queue:
+            arriving.append(data)
+        content.on_eof(arriving.finish)
+    else:
+        for data in queue:
+            _take(arrivals, data)
+        arriving = _Arriving(queue)
+        arriving.arrivals = arrivals
     content._buffer = arriving
     vars(response)[_OBSERVER] = _Observer(call, content)
     content.on_eof(lambda: call.stream_over(stamp_ns()))

@@ -126,17 +126,26 @@ def _exchange_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_send(call: Call, request: Any) -> Any:
-    """The request, or a copy of it that carries a `traceparent`."""
+    """The request, or a copy of it that carries a `traceparent` or asks for the usage of its stream."""
     try:
         value = _http.traceparent(call, request.url.host)
-        if value is None or "traceparent" in request.headers:
+        if "traceparent" in request.headers:
+            value = None
+        # Not `_content`, which a redirected request lacks.
+        body = _http.asking(call, vars(request.stream).get("_stream"), request.headers)
+        if value is None and body is None:
             return request
         headers = request.headers.copy()
-        headers["traceparent"] = value
+        if value is not None:
+            headers["traceparent"] = value
         # Not `copy.copy`, which leaves the body behind.
         sent = object.__new__(type(request))
         vars(sent).update(vars(request))
         sent.headers = headers
+        if body is not None:
+            headers["content-length"] = str(len(body))
+            sent._content = body
+            sent.stream = type(request.stream)(body)
         return sent
     except Exception:
         _guard.failed("the start of an attempt")

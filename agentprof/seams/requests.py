@@ -65,7 +65,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
         dialect = _http.wanted(request.method, url.path)
         if dialect is None:
             return None
-        body = request.body.encode() if isinstance(request.body, str) else request.body
+        body = _bytes(request.body)
         # A body that is still to be generated or read from a file is not looked at.
         asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
         if asked is None:
@@ -74,6 +74,11 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
     except Exception:
         _guard.failed("the start of a call")
         return None
+
+
+def _bytes(body: Any) -> Any:
+    """A body that is given as a text goes out as these bytes."""
+    return body.encode() if isinstance(body, str) else body
 
 
 def _status(error: BaseException) -> str:
@@ -130,15 +135,22 @@ def _call_of(adapter: Any) -> Call | None:
 
 
 def _to_send(call: Call, request: Any) -> Any:
-    """The request, or a copy of it that carries a `traceparent`."""
+    """The request, or a copy of it that carries a `traceparent` or asks for the usage of its stream."""
     try:
         value = _http.traceparent(call, urlsplit(request.url).hostname or "")
-        if value is None or "traceparent" in request.headers:
+        if "traceparent" in request.headers:
+            value = None
+        body = _http.asking(call, _bytes(request.body), request.headers)
+        if value is None and body is None:
             return request
         sent = object.__new__(type(request))
         vars(sent).update(vars(request))
         sent.headers = request.headers.copy()
-        sent.headers["traceparent"] = value
+        if value is not None:
+            sent.headers["traceparent"] = value
+        if body is not None:
+            sent.headers["Content-Length"] = str(len(body))
+            sent.body = body
         return sent
     except Exception:
         _guard.failed("the start of an attempt")

@@ -6,6 +6,7 @@ the methods through which all bytes come look for it there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from agentprof import _calls, _guard
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._failures import failure_kind
+from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
 
 MODULES: Final[tuple[str, ...]] = (
@@ -41,6 +43,8 @@ class _Observer:
         self._call = call
         self._decoder = _Optional(decoder) if decoder is not None else None
         self._arrivals = call.arrivals(self._decoder)
+        self.hide = UsageFilter(None) if call.hides_usage else None
+        """What of the stream does not reach the program."""
         self.reading = False
         """Whether the library is at it: it closes a broken response before it raises."""
 
@@ -154,6 +158,36 @@ def _read_chunked(original: Callable[..., Any]) -> Callable[..., Any]:
     return read_chunked
 
 
+def _stream(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[bytes]:
+        pieces = original(self, *args, **kwargs)
+        observer = vars(self).get(_OBSERVER)
+        if observer is None or observer.hide is None or not _is_readable(self, _decodes(args, kwargs)):
+            yield from pieces
+            return
+        size = args[0] if args else kwargs.get("amt")
+        with contextlib.closing(pieces):
+            for piece in pieces:
+                yield from _cut(observer.hide(piece), size)
+            yield from _cut(observer.hide.finish(), size)
+
+    return stream
+
+
+def _is_readable(response: Any, decoded: Any) -> bool:
+    """Whether the program gets the bytes of the events, and not those of a compressed body."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    return bool(encoding in ("", "identity") or (response.decode_content if decoded is None else decoded))
+
+
+def _cut(data: bytes, size: Any) -> Iterator[bytes]:
+    """In pieces as large as they were asked for; none if nothing is left."""
+    step = size if isinstance(size, int) and size > 0 else len(data) or 1
+    for at in range(0, len(data), step):
+        yield data[at : at + step]
+
+
 def _decodes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The argument `decode_content`."""
     return args[1] if len(args) > 1 else kwargs.get("decode_content")
@@ -228,6 +262,7 @@ _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
         ("HTTPResponse", "read", _read),
         ("HTTPResponse", "read1", _read),
         ("HTTPResponse", "read_chunked", _read_chunked),
+        ("HTTPResponse", "stream", _stream),
         ("HTTPResponse", "close", _close),
     ],
     "urllib3.util.retry": [("Retry", "sleep", _sleep)],

@@ -53,11 +53,11 @@ def sync_drive(library: Any) -> Drive:
             with library.Client(timeout=timeout) as client:
                 if not stream:
                     response = client.post(url, json=BODY)
-                    seen.note(response, response.stream if response.is_error else None)
+                    seen.note(response, response.stream)
                     seen.status, seen.body = response.status_code, [response.content]
                     return seen
                 with client.stream("POST", url, json=BODY | {"stream": True}) as response:
-                    seen.note(response)
+                    seen.note(response, response.stream)
                     seen.status = response.status_code
                     for line in response.iter_lines():
                         seen.body.append(line)
@@ -80,11 +80,11 @@ def async_drive(library: Any) -> Drive:
             if not stream:
                 came.set()
                 response = await client.post(url, json=BODY)
-                seen.note(response)
+                seen.note(response, response.stream)
                 seen.status, seen.body = response.status_code, [response.content]
                 return
             async with client.stream("POST", url, json=BODY | {"stream": True}) as response:
-                seen.note(response)
+                seen.note(response, response.stream)
                 seen.status = response.status_code
                 async for line in response.aiter_lines():
                     seen.body.append(line)
