@@ -6,6 +6,7 @@
     ├── StoreError           the database file
     │   ├── StoreMissing     nothing was stored there yet
     │   ├── StoreLocked      another process holds it
+    │   ├── StoreNotWritten  the disk is full, or the file may not be written
     │   └── StoreUnusable    not a database, or one of another version
     ├── TaskNotAddedUp       the spans of a task are stored, its summary could not be made
     ├── TaskNotFound         no stored task has this id
@@ -93,6 +94,16 @@ class StoreUnusable(StoreError):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"{path}: {what}. Use another file with --db or AGENTPROF_DB.")
+
+
+class StoreNotWritten(StoreError):
+    """A write failed and left nothing behind; the same write may succeed later."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} cannot be written ({why}). Nothing of this write is kept; free space on its disk, "
+            "or let it be written, and try again."
+        )
 
 
 class TaskNotAddedUp(AgentprofError):

@@ -8,7 +8,7 @@ import msgspec
 
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import TaskNotFound
-from agentprof_collector.stores import Store
+from agentprof_collector.stores import Store, TaskFilter
 
 By = Literal["step", "agent", "tool", "model"]
 
@@ -33,6 +33,11 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     """The `next` of the page before."""
 
+    @property
+    def filter(self) -> TaskFilter:
+        """Which of many tasks."""
+        return TaskFilter(ids=self.ids, name=self.name, outcome=self.outcome, labels=self.labels)
+
     def to_dict(self) -> dict[str, Any]:
         """What was asked for, in JSON form."""
         found: dict[str, Any] = msgspec.to_builtins(self)
@@ -50,12 +55,7 @@ def selected(store: Store, selection: Selection) -> list[TaskSummary]:
         if summary is None:
             raise TaskNotFound(selection.task_id)
         return [summary]
-    if selection.ids:
-        found = [summary for task_id in selection.ids if (summary := store.task(task_id)) is not None]
-        return sorted(found, key=lambda summary: (-summary.start_ns, summary.task_id))
-    summaries = store.tasks(name=selection.name, outcome=selection.outcome)
-    wanted = selection.labels.items()
-    return [summary for summary in summaries if wanted <= summary.labels.items()]
+    return store.tasks(selection.filter)
 
 
 def without_sub_tasks(summaries: list[TaskSummary]) -> list[TaskSummary]:

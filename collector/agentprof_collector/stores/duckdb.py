@@ -1,104 +1,99 @@
-"""Store on one DuckDB file, or in memory; for use by one thread of one process at a time."""
+"""Store on one DuckDB file, or in memory; for any number of threads of one process."""
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cache
-from importlib import resources
+import threading
+import time
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import duckdb
 import msgspec
 
 from agentprof.model import OutcomeFact, Span
+from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.summary import TaskSummary
-from agentprof_collector.errors import StoreLocked, StoreMissing, StoreUnusable
-from agentprof_collector.stores import TaskRow
-
-SCHEMA_VERSION = 1
-_TABLES = ("spans", "task_traces", "outcomes", "tasks")
-# The file must be usable with no network, and nothing is fetched behind the user's back.
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
-
-_encode = msgspec.json.Encoder().encode
-_decode_span = msgspec.json.Decoder(Span).decode
-_decode_summary = msgspec.json.Decoder(TaskSummary).decode
-
-
-@cache
-def _sql(name: str) -> str:
-    return (resources.files(__package__) / "sql" / "duckdb" / f"{name}.sql").read_text(encoding="utf-8")
+from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
+from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
+from agentprof_collector.stores.duckdb_questions import GroupQuestions, group_sums, list_question
+from agentprof_collector.stores.duckdb_rows import (
+    INSERT_TASKS,
+    batch_columns,
+    spans_in,
+    summary_in,
+    task_columns,
+)
+from agentprof_collector.stores.duckdb_schema import prepare, sql
 
 
 class DuckDbStore:
     """See `Store` for the contract; spans are kept as JSON beside the columns they are found by."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self._place = path or Path(":memory:")
-        self._connection = _connect(path, read_only)
-        try:
-            self._prepare(read_only)
-        except BaseException:
-            self._connection.close()
-            raise
+        self._file: DuckDbFile = prepare(path, read_only)
+        # Writers of one kind wait for each other: rows of tasks are read before they are replaced, and what is
+        # being removed must not grow. Both at once only in this order.
+        self._appending = threading.Lock()
+        self._replacing = threading.Lock()
 
-    def _prepare(self, read_only: bool) -> None:
-        found = {row[0] for row in self._rows("SHOW TABLES")}
-        if not found and not read_only:
-            with self._transaction():
-                for name in ("meta", *_TABLES):
-                    self._connection.execute(_sql(name))
-                self._connection.execute("INSERT INTO agentprof_meta VALUES (?)", [SCHEMA_VERSION])
-        elif "agentprof_meta" not in found:
-            raise StoreUnusable(self._place, "is a database of something else")
-        else:
-            ((version,),) = self._rows("SELECT schema_version FROM agentprof_meta")
-            if version != SCHEMA_VERSION:
-                what = f"has schema version {version}, this program reads version {SCHEMA_VERSION}"
-                raise StoreUnusable(self._place, what)
-
-    def add_spans(self, spans: Sequence[Span], pairs: Iterable[tuple[str, str]]) -> None:
+    def add_spans(
+        self, spans: Sequence[Span], pairs: Iterable[tuple[str, str]], *, arrived_ns: int | None = None
+    ) -> None:
         """See `Store.add_spans`."""
-        kept = {
-            "trace_ids": [span.trace_id for span in spans],
-            "span_ids": [span.span_id for span in spans],
-            "starts": [span.start_ns for span in spans],
-            "bodies": [_encode(span).decode() for span in spans],
-        }
+        batches = batch_columns(spans) | {"arrived_ns": _now(arrived_ns)}
         distinct = sorted(set(pairs))
-        with self._transaction():
-            self._connection.execute(_sql("insert_spans"), kept)
+        columns = {
+            "task_ids": [task_id for task_id, _ in distinct],
+            "trace_ids": [trace_id for _, trace_id in distinct],
+        }
+
+        def work(cursor: Cursor) -> None:
+            if spans:
+                cursor.execute(sql("insert_batches"), batches)
             if distinct:
-                columns = {
-                    "task_ids": [task_id for task_id, _ in distinct],
-                    "trace_ids": [trace_id for _, trace_id in distinct],
-                }
-                self._connection.execute(_sql("insert_task_traces"), columns)
+                cursor.execute(sql("insert_task_traces"), columns)
+
+        with self._appending:
+            self._file.write(work)
 
     def spans_of(self, trace_ids: Collection[str]) -> list[Span]:
         """See `Store.spans_of`."""
-        rows = self._rows(_sql("select_spans"), {"trace_ids": list(trace_ids)})
-        return [_decode_span(body) for (body,) in rows]
+
+        def work(cursor: Cursor) -> list[str]:
+            places = _column(cursor, "select_batches", trace_ids=list(trace_ids))
+            return _column(cursor, "select_bodies", places=places) if places else []
+
+        return [span for body in self._file.read(work) for span in spans_in(body)] if trace_ids else []
 
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """See `Store.traces_of`."""
-        return {row[0] for row in self._rows(_sql("select_traces"), {"task_ids": list(task_ids)})}
+        return set(self._ask("select_traces", task_ids=list(task_ids)))
 
-    def add_outcome(self, fact: OutcomeFact) -> None:
+    def arrived_since(self, arrived_ns: int) -> set[str]:
+        """See `Store.arrived_since`."""
+        return set(self._ask("select_arrived", arrived_ns=arrived_ns))
+
+    def added_up_to(self) -> int:
+        """See `Store.added_up_to`."""
+        (found,) = self._ask("select_added_up_to")
+        return int(found)
+
+    def set_added_up_to(self, arrived_ns: int) -> None:
+        """See `Store.set_added_up_to`."""
+        with self._replacing:
+            self._file.write(lambda cursor: cursor.execute(sql("update_added_up_to"), {"to": arrived_ns}))
+
+    def add_outcome(self, fact: OutcomeFact, *, arrived_ns: int | None = None) -> None:
         """See `Store.add_outcome`."""
-        with self._transaction():
-            self._connection.execute(_sql("insert_outcome"), msgspec.structs.asdict(fact))
+        columns = msgspec.structs.asdict(fact) | {"arrived_ns": _now(arrived_ns)}
+        with self._appending:
+            self._file.write(lambda cursor: cursor.execute(sql("insert_outcome"), columns))
 
     def outcomes_of(self, task_ids: Collection[str]) -> list[OutcomeFact]:
         """See `Store.outcomes_of`."""
-        rows = self._rows(_sql("select_outcomes"), {"task_ids": list(task_ids)})
+        parameters = {"task_ids": list(task_ids)}
+        rows = self._file.read(lambda cursor: cursor.execute(sql("select_outcomes"), parameters).fetchall())
         return [
             OutcomeFact(task_id=task_id, outcome=outcome, score=score, recorded_ns=recorded_ns)
             for task_id, outcome, score, recorded_ns in rows
@@ -106,40 +101,56 @@ class DuckDbStore:
 
     def put_tasks(self, rows: Sequence[TaskRow], trace_ids: Collection[str]) -> None:
         """See `Store.put_tasks`."""
-        summaries = [row.summary for row in rows]
-        ids = [summary.task_id for summary in summaries]
-        columns = {
-            "ids": ids,
-            "names": [summary.name for summary in summaries],
-            "outcomes": [summary.outcome for summary in summaries],
-            "starts": [summary.start_ns for summary in summaries],
-            "trace_ids": [list(summary.trace_ids) for summary in summaries],
-            "spans": [row.spans for row in rows],
-            "facts": [row.facts for row in rows],
-            "summaries": [_encode(summary).decode() for summary in summaries],
-        }
-        with self._transaction():
-            self._connection.execute(_sql("delete_former_tasks"), {"trace_ids": list(trace_ids), "ids": ids})
-            if rows:
-                self._connection.execute(_sql("insert_tasks"), columns)
+        given = list(_best(rows).values())
+        # Before the others have to wait.
+        columns = task_columns(given)
+        with self._replacing:
+            self._file.write(lambda cursor: _put_tasks(cursor, given, columns, list(trace_ids)))
 
-    def tasks(self, *, name: str | None = None, outcome: str | None = None) -> list[TaskSummary]:
+    def tasks(
+        self, which: TaskFilter = ALL_TASKS, *, after: ListPlace | None = None, limit: int | None = None
+    ) -> list[TaskSummary]:
         """See `Store.tasks`."""
-        rows = self._rows(_sql("select_tasks"), {"name": name, "outcome": outcome})
-        return [_decode_summary(summary) for (summary,) in rows]
+        question = list_question(which, after, limit)
+        rows = self._file.read(lambda cursor: cursor.execute(*question).fetchall())
+        return [summary_in(text) for (text,) in rows]
+
+    def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
+        """See `Store.groups`."""
+        group_key(group_by)
+        questions = GroupQuestions(which, group_by)
+
+        def work(cursor: Cursor) -> list[dict[str, Any]] | None:
+            answers = [
+                cursor.execute(sql, questions.parameters).fetchall()
+                for sql in (questions.sums, questions.ranks("wall_ns"), questions.ranks("cost_usd"))
+            ]
+            found = group_sums(*answers)
+            return None if found is None else group_rows(found, group_by)
+
+        found = self._file.read(work)
+        return many(self.tasks(which), group_by)["groups"] if found is None else found
 
     def task(self, task_id: str) -> TaskSummary | None:
         """See `Store.task`."""
-        rows = self._rows(_sql("select_task"), {"task_id": task_id})
-        return _decode_summary(rows[0][0]) if rows else None
+        found = self._ask("select_task", task_id=task_id)
+        return summary_in(found[0]) if found else None
 
     def task_ids(self, begin: str, end: str = "") -> list[str]:
         """See `Store.task_ids`."""
-        return [row[0] for row in self._rows(_sql("select_task_ids"), {"begin": begin, "end": end})]
+        return self._ask("select_task_ids", begin=begin, end=end)
+
+    def forget(self, before_ns: int) -> int:
+        """See `Store.forget`."""
+        with self._appending, self._replacing:
+            removed = self._file.write(lambda cursor: _forget(cursor, before_ns))
+        if removed:
+            self._file.checkpoint()
+        return removed
 
     def close(self) -> None:
         """See `Store.close`."""
-        self._connection.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -149,45 +160,50 @@ class DuckDbStore:
     ) -> None:
         self.close()
 
-    def _rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[Any]:
-        return self._connection.execute(sql, parameters).fetchall()
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.begin()
-        try:
-            yield
-            self._connection.commit()
-        except duckdb.Error as error:
-            self._undo()
-            raise StoreUnusable(self._place, f"cannot be written ({_first_line(error)})") from error
-        except BaseException:
-            self._undo()
-            raise
-
-    def _undo(self) -> None:
-        # A failed commit has already ended the transaction.
-        with contextlib.suppress(duckdb.TransactionException):
-            self._connection.rollback()
+    def _ask(self, name: str, **parameters: Any) -> list[Any]:
+        return self._file.read(lambda cursor: _column(cursor, name, **parameters))
 
 
-def _connect(path: Path | None, read_only: bool) -> duckdb.DuckDBPyConnection:
-    if path is None:
-        return duckdb.connect(":memory:", config=_CONFIG)
-    if read_only and not path.exists():
-        raise StoreMissing(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return duckdb.connect(path, read_only=read_only, config=_CONFIG)
-    except OSError as error:
-        raise StoreUnusable(path, f"cannot be opened ({error.strerror or error})") from error
-    except duckdb.Error as error:
-        text = str(error)
-        if "Could not set lock" in text:
-            pid = re.search(r"\(PID (\d+)\)", text)
-            raise StoreLocked(path, int(pid[1]) if pid else None) from error
-        raise StoreUnusable(path, f"cannot be opened ({_first_line(error)})") from error
+def _put_tasks(
+    cursor: Cursor, given: Sequence[TaskRow], columns: dict[str, list[Any]], trace_ids: list[str]
+) -> None:
+    ids = [row.summary.task_id for row in given]
+    former = cursor.execute(sql("select_former_tasks"), {"trace_ids": trace_ids}).fetchall()
+    kept = {
+        task_id: (place, spans, facts)
+        for place, task_id, spans, facts in cursor.execute(sql("select_versions"), {"ids": ids}).fetchall()
+    }
+    winners = [row for row in given if (row.spans, row.facts) >= kept.get(row.summary.task_id, (0, 0, 0))[1:]]
+    places = {place for place, task_id in former if task_id not in set(ids)}
+    places |= {kept[row.summary.task_id][0] for row in winners if row.summary.task_id in kept}
+    if places:
+        cursor.execute(sql("delete_tasks"), {"places": sorted(places)})
+    if winners:
+        cursor.execute(INSERT_TASKS, columns if len(winners) == len(given) else task_columns(winners))
 
 
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).partition("\n")[0]
+def _best(rows: Sequence[TaskRow]) -> dict[str, TaskRow]:
+    """Of several rows of one task the one that holds."""
+    best: dict[str, TaskRow] = {}
+    for row in rows:
+        other = best.get(row.summary.task_id)
+        if other is None or (row.spans, row.facts) >= (other.spans, other.facts):
+            best[row.summary.task_id] = row
+    return best
+
+
+def _forget(cursor: Cursor, before_ns: int) -> int:
+    traces = _column(cursor, "select_old_traces", before_ns=before_ns)
+    (removed,) = _column(cursor, "count_spans", trace_ids=traces)
+    for name in ("delete_old_tasks", "delete_task_traces", "delete_batches"):
+        cursor.execute(sql(name), {"trace_ids": traces})
+    cursor.execute(sql("delete_outcomes"), {"before_ns": before_ns})
+    return int(removed)
+
+
+def _column(cursor: Cursor, name: str, **parameters: Any) -> list[Any]:
+    return [row[0] for row in cursor.execute(sql(name), parameters).fetchall()]
+
+
+def _now(arrived_ns: int | None) -> int:
+    return time.time_ns() if arrived_ns is None else arrived_ns

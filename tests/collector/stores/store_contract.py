@@ -9,7 +9,7 @@ import pytest
 
 from agentprof.model import Call, Facts, OutcomeFact, Span, TaskMark, Usage
 from agentprof.rollup import roll_up, tasks_in
-from agentprof_collector.stores import Store, TaskRow
+from agentprof_collector.stores import Store, TaskFilter, TaskRow
 
 OpenStore = Callable[[], Store]
 
@@ -176,10 +176,10 @@ class StoreContract:
         ]
         store.put_tasks(rows, {"t1", "t2", "t3"})
         assert [summary.task_id for summary in store.tasks()] == ["b", "a", "c"]
-        assert [summary.task_id for summary in store.tasks(name="name of c")] == ["c"]
-        assert [summary.task_id for summary in store.tasks(outcome="failure")] == ["b"]
-        assert [summary.task_id for summary in store.tasks(outcome="unknown")] == ["a", "c"]
-        assert store.tasks(name="name of a", outcome="failure") == []
+        assert [summary.task_id for summary in store.tasks(TaskFilter(name="name of c"))] == ["c"]
+        assert [summary.task_id for summary in store.tasks(TaskFilter(outcome="failure"))] == ["b"]
+        assert [summary.task_id for summary in store.tasks(TaskFilter(outcome="unknown"))] == ["a", "c"]
+        assert store.tasks(TaskFilter(name="name of a", outcome="failure")) == []
 
     def test_ids_are_found_by_their_beginning(self, store: Store) -> None:
         """Literally: characters that mean something in patterns mean themselves."""

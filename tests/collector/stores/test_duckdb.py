@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from store_contract import OpenStore, StoreContract, call, root
 
-from agentprof_collector.errors import StoreLocked, StoreMissing, StoreUnusable
+from agentprof_collector.errors import StoreLocked, StoreMissing, StoreNotWritten, StoreUnusable
 from agentprof_collector.stores import Store, open_store
 
 
@@ -112,7 +112,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
     open_store(newer).close()
     with duckdb.connect(newer) as connection:
         connection.execute("UPDATE agentprof_meta SET schema_version = 99")
-    with pytest.raises(StoreUnusable, match="schema version 99, this program reads version 1"):
+    with pytest.raises(StoreUnusable, match="schema version 99, this program reads version 2 and older"):
         open_store(newer)
 
 
@@ -132,7 +132,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     open_store(path).close()
     with open_store(path, read_only=True) as store:
-        with pytest.raises(StoreUnusable, match="cannot be written"):
+        with pytest.raises(StoreNotWritten, match="cannot be written"):
             store.add_spans([root("t", "a")], [("a", "t")])
         assert_empty(store)
 

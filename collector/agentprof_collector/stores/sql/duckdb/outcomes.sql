@@ -3,5 +3,6 @@ CREATE TABLE IF NOT EXISTS outcomes (
     task_id VARCHAR NOT NULL,
     outcome VARCHAR NOT NULL,
     score DOUBLE,
-    recorded_ns BIGINT NOT NULL
+    recorded_ns BIGINT NOT NULL,
+    arrived_ns BIGINT NOT NULL
 );

@@ -1,0 +1,100 @@
+"""Rows of the DuckDB tables, from summaries and spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from agentprof.model import Span
+from agentprof.summary import TaskSummary
+from agentprof_collector.stores import TaskRow
+from agentprof_collector.stores.task_columns import AMOUNT_PLACES, AMOUNTS, KNOWN_SUMS, SUMS, figures
+
+SPANS_IN_A_BODY: Final = 32
+"""So that a body stays small: to read one, DuckDB unpacks up to 2,048 of them."""
+
+_AMOUNT: Final = f"DECIMAL(38, {AMOUNT_PLACES})"
+_TYPES: Final = {
+    "task_id": "VARCHAR",
+    "parent_id": "VARCHAR",
+    "name": "VARCHAR",
+    "outcome": "VARCHAR",
+    "start_ns": "BIGINT",
+    "end_ns": "BIGINT",
+    "services": "VARCHAR[]",
+    "first_trace": "VARCHAR",
+    "trace_ids": "VARCHAR[]",
+    "spans": "BIGINT",
+    "facts": "BIGINT",
+    "summary": "VARCHAR",
+    "exact": "BOOLEAN",
+    "wall_ns": "BIGINT",
+    "cost_complete": "BOOLEAN",
+    **dict.fromkeys((*SUMS, *KNOWN_SUMS), "BIGINT"),
+    **dict.fromkeys(AMOUNTS, _AMOUNT),
+    **dict.fromkeys((f"{name}_places" for name in AMOUNTS), "TINYINT"),
+}
+
+INSERT_TASKS: Final = (
+    "INSERT INTO tasks BY NAME SELECT "
+    "map(unnest($label_keys::VARCHAR[][]), unnest($label_values::VARCHAR[][])) AS labels, "
+    + ", ".join(f"unnest(${name}::{kind}[]) AS {name}" for name, kind in _TYPES.items())
+)
+
+_encode = msgspec.json.Encoder().encode
+_decode_spans = msgspec.json.Decoder(list[Span]).decode
+_decode_summary = msgspec.json.Decoder(TaskSummary).decode
+
+
+def task_columns(rows: Sequence[TaskRow]) -> dict[str, list[Any]]:
+    """The parameters of `INSERT_TASKS`."""
+    summaries = [row.summary for row in rows]
+    return {
+        "task_id": [summary.task_id for summary in summaries],
+        "parent_id": [summary.parent_task_id for summary in summaries],
+        "name": [summary.name for summary in summaries],
+        "outcome": [summary.outcome for summary in summaries],
+        "start_ns": [summary.start_ns for summary in summaries],
+        "end_ns": [summary.end_ns for summary in summaries],
+        "label_keys": [list(summary.labels) for summary in summaries],
+        "label_values": [list(summary.labels.values()) for summary in summaries],
+        "services": [summary.services for summary in summaries],
+        "first_trace": [min(summary.trace_ids, default=None) for summary in summaries],
+        "trace_ids": [summary.trace_ids for summary in summaries],
+        "spans": [row.spans for row in rows],
+        "facts": [row.facts for row in rows],
+        "summary": [_encode(summary).decode() for summary in summaries],
+        "cost_complete": [summary.cost_complete for summary in summaries],
+        **figures(summaries),
+    }
+
+
+def batch_columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
+    """The columns of the rows that keep the spans."""
+    trace_ids, counts, bodies = [], [], []
+    for trace_id, members in _pieces(spans):
+        trace_ids.append(trace_id)
+        counts.append(len(members))
+        bodies.append(_encode(members).decode())
+    return {"trace_ids": trace_ids, "spans": counts, "bodies": bodies}
+
+
+def spans_in(body: str) -> list[Span]:
+    """The spans of a row."""
+    return _decode_spans(body)
+
+
+def summary_in(text: str) -> TaskSummary:
+    """The summary of a row."""
+    return _decode_summary(text)
+
+
+def _pieces(spans: Sequence[Span]) -> Iterator[tuple[str, list[Span]]]:
+    by_trace: dict[str, list[Span]] = {}
+    for span in spans:
+        by_trace.setdefault(span.trace_id, []).append(span)
+    for trace_id, members in by_trace.items():
+        for at in range(0, len(members), SPANS_IN_A_BODY):
+            yield trace_id, members[at : at + SPANS_IN_A_BODY]

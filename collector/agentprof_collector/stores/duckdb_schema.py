@@ -1,0 +1,92 @@
+"""The tables of a DuckDB file: made where there are none, brought up to date where they are older."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from agentprof_collector.errors import StoreUnusable
+from agentprof_collector.stores import TaskRow
+from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
+from agentprof_collector.stores.duckdb_rows import INSERT_TASKS, SPANS_IN_A_BODY, summary_in, task_columns
+
+SCHEMA_VERSION: Final = 2
+_ROWS_AT_ONCE: Final = 1_000
+_TABLES: Final = ("batches", "task_traces", "outcomes", "tasks")
+
+
+@cache
+def sql(name: str) -> str:
+    """A statement, from the file that is named for what it does."""
+    return (resources.files(__package__) / "sql" / "duckdb" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def prepare(path: Path | None, read_only: bool) -> DuckDbFile:
+    """The database of a file, with the tables of this version.
+
+    A file of version 1 is brought up to date in one transaction, also by who only wants to read: by then it
+    has been opened for writing and closed again.
+
+    Raises:
+        StoreError: see `DuckDbFile`; or it is a database of something else, or of a later version.
+    """
+    file = DuckDbFile(path, read_only=read_only)
+    try:
+        version = file.read(_version)
+        if version is None and not read_only and not file.read(_names):
+            file.write(_create)
+        elif version is None:
+            raise StoreUnusable(file.place, "is a database of something else")
+        elif version == 1 and read_only:
+            file.close()
+            prepare(path, read_only=False).close()
+            return prepare(path, read_only=True)
+        elif version == 1:
+            file.write(_from_version_1)
+        elif version != SCHEMA_VERSION:
+            what = f"has schema version {version}, this program reads version {SCHEMA_VERSION} and older"
+            raise StoreUnusable(file.place, what)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _names(cursor: Cursor) -> set[str]:
+    return {row[0] for row in cursor.execute("SHOW TABLES").fetchall()}
+
+
+def _version(cursor: Cursor) -> int | None:
+    """None where there are no tables of ours."""
+    if "agentprof_meta" not in _names(cursor):
+        return None
+    ((version,),) = cursor.execute("SELECT schema_version FROM agentprof_meta").fetchall()
+    return int(version)
+
+
+def _create(cursor: Cursor) -> None:
+    for name in ("meta", *_TABLES):
+        cursor.execute(sql(name))
+    cursor.execute("INSERT INTO agentprof_meta VALUES (?, 0)", [SCHEMA_VERSION])
+
+
+def _from_version_1(cursor: Cursor) -> None:
+    """One row a span becomes one row a trace; rows of tasks get their columns from the summaries."""
+    for name in ("tasks", "outcomes"):
+        cursor.execute(f"ALTER TABLE {name} RENAME TO {name}_1")
+    cursor.execute("DROP TABLE agentprof_meta")
+    _create(cursor)
+    cursor.execute(sql("batches_of_version_1"), {"spans": SPANS_IN_A_BODY})
+    cursor.execute(sql("outcomes_of_version_1"))
+    places = [row[0] for row in cursor.execute("SELECT rowid FROM tasks_1").fetchall()]
+    for at in range(0, len(places), _ROWS_AT_ONCE):
+        found = cursor.execute(
+            "SELECT summary, spans, facts FROM tasks_1 WHERE rowid IN (SELECT unnest($places::BIGINT[]))",
+            {"places": places[at : at + _ROWS_AT_ONCE]},
+        ).fetchall()
+        rows = [TaskRow(summary=summary_in(text), spans=spans, facts=facts) for text, spans, facts in found]
+        cursor.execute(INSERT_TASKS, task_columns(rows))
+    for name in ("spans", "tasks_1", "outcomes_1"):
+        cursor.execute(f"DROP TABLE {name}")

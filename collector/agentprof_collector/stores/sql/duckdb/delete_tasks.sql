@@ -1,0 +1,1 @@
+DELETE FROM tasks WHERE rowid IN (SELECT unnest($places::BIGINT[]));

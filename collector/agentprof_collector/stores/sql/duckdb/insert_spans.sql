@@ -1,2 +1,0 @@
-INSERT INTO spans
-SELECT unnest($trace_ids::VARCHAR[]), unnest($span_ids::VARCHAR[]), unnest($starts::BIGINT[]), unnest($bodies::VARCHAR[]);

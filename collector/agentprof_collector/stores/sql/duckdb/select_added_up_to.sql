@@ -1,0 +1,1 @@
+SELECT added_up_to FROM agentprof_meta;

@@ -1,0 +1,1 @@
+SELECT body FROM batches WHERE rowid IN (SELECT unnest($places::BIGINT[]));

@@ -1,1 +1,0 @@
-SELECT body FROM spans WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));

@@ -1,0 +1,1 @@
+UPDATE agentprof_meta SET added_up_to = $to;

@@ -1,0 +1,121 @@
+"""What lists, filters and groups need of a summary, as columns; every store keeps these beside the summary.
+
+Columns are numbers as they are, so that sums are exact. Amounts are kept with `AMOUNT_PLACES` digits after the
+point, beside how many digits they were written with; a row with an amount or a number that does not fit says
+so, and groups with such a row are added up from the summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from agentprof.money import EXACT
+from agentprof.summary import TIMELINE, TOKENS, TaskSummary
+
+AMOUNT_PLACES: Final = 18
+_AMOUNT_LIMIT: Final = Decimal(10) ** 12
+"""So far below what a column holds that the sum of a hundred million of them fits."""
+_LARGEST: Final = 2**63 - 1
+
+UNPRICED: Final = ("no_usage", "unknown_model", "abandoned_attempts", "unknown_server_tool")
+ERRORS: Final = ("call", "tool", "task")
+
+SUMS: Final = (
+    *(f"{part}_ns" for part in TIMELINE),
+    "calls",
+    *(f"{what}_errors" for what in ERRORS),
+    *(f"unpriced_{reason}" for reason in UNPRICED),
+)
+"""Columns of numbers that every row has."""
+
+KNOWN_SUMS: Final = ("attempts", "transport_retries", *(f"{name}_tokens" for name in TOKENS))
+"""Columns of numbers that may be unknown."""
+
+AMOUNTS: Final = ("cost_usd", "wasted_usd")
+"""Columns of amounts that may be unknown, each beside one with `_places` after its name."""
+
+
+def numbers(summary: TaskSummary) -> dict[str, int | None]:
+    """The columns `wall_ns`, `SUMS` and `KNOWN_SUMS` of a summary."""
+    return {
+        "wall_ns": summary.wall_ns,
+        **{f"{part}_ns": summary.timeline_ns.get(part, 0) for part in TIMELINE},
+        "calls": summary.calls,
+        **{f"{what}_errors": summary.errors.get(what, 0) for what in ERRORS},
+        **{f"unpriced_{reason}": summary.unpriced.get(reason, 0) for reason in UNPRICED},
+        "attempts": summary.attempts,
+        "transport_retries": summary.retries["transport"],
+        **{f"{name}_tokens": summary.tokens.get(name) for name in TOKENS},
+    }
+
+
+def amounts(summary: TaskSummary) -> dict[str, Decimal | None]:
+    """The columns `AMOUNTS` of a summary."""
+    return {"cost_usd": summary.cost_usd, "wasted_usd": summary.wasted["cost_usd"]}
+
+
+def fits(summary: TaskSummary) -> bool:
+    """Whether the columns hold the summary's figures exactly."""
+    return (
+        all(value is None or abs(value) <= _LARGEST for value in numbers(summary).values())
+        and all(amount is None or _amount_fits(amount) for amount in amounts(summary).values())
+        and summary.unpriced.keys() == set(UNPRICED)
+    )
+
+
+def figures(summaries: Sequence[TaskSummary]) -> dict[str, list[Any]]:
+    """The columns of figures of all rows: numbers, amounts as text with their places, and `exact`.
+
+    Figures of a row that is not `exact` are no figures of its summary.
+    """
+    found: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            "wall_ns",
+            *SUMS,
+            *KNOWN_SUMS,
+            *AMOUNTS,
+            *(f"{name}_places" for name in AMOUNTS),
+            "exact",
+        )
+    }
+    for summary in summaries:
+        exact = fits(summary)
+        found["exact"].append(exact)
+        for name, value in numbers(summary).items():
+            found[name].append(value if exact or value is None else 0)
+        for name, amount in amounts(summary).items():
+            known = amount if exact else None
+            found[name].append(None if known is None else format(known, "f"))
+            found[f"{name}_places"].append(None if known is None else _places(known))
+    return found
+
+
+def amount_of(value: Decimal | None, places: int | None) -> Decimal | None:
+    """An amount as it was written, from a column of amounts and one of places."""
+    return (
+        None
+        if value is None or places is None
+        else value.quantize(Decimal((0, (1,), -places)), context=EXACT)
+    )
+
+
+def _amount_fits(amount: Decimal) -> bool:
+    return (
+        amount.is_finite()
+        and abs(amount) < _AMOUNT_LIMIT
+        and -AMOUNT_PLACES <= _places(amount) <= AMOUNT_PLACES
+        and not (amount.is_signed() and amount.is_zero())
+    )
+
+
+def _places(amount: Decimal) -> int:
+    exponent = amount.as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else 2 * AMOUNT_PLACES
+
+
+def by_name(names: Iterable[str], row: Sequence[Any]) -> Mapping[str, Any]:
+    """A row of an answer with its columns' names."""
+    return dict(zip(names, row, strict=True))
