@@ -1,7 +1,7 @@
 """The values that cross a boundary: a span as received, a span as understood, and the parts of both.
 
 Structs of msgspec rather than dataclasses: the store keeps them as JSON, and encoding and decoding
-them is on the path of every span.
+them is on the path of every span. None of them can hold itself, so the garbage collector need not look at them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNPRICED = ("no_usage", "unknown_model", "unknown_server_tool")
 """Why a call has no price, or not a whole one."""
 
 
-class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
+class RawSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A span with its attributes as sent, from OTLP or from the SDK of this process."""
 
     trace_id: str
@@ -47,12 +47,14 @@ class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     """OTLP number: 0 unset, 1 ok, 2 error."""
     attributes: Mapping[str, Any] = {}
+    attributes_count: int | None = None
+    """How many there were where `attributes` are only those that `normalise` reads; None: these are all."""
     scope: str = ""
     """Name of the instrumentation scope."""
     resource: Mapping[str, Any] = {}
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Tokens of one call, normalised: input includes cache reads and writes, output includes reasoning.
 
     None is "not reported", never 0.
@@ -70,7 +72,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimated: bool = False
 
 
-class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a call or a tool cost, how that is known, and what is missing from it."""
 
     amount_usd: Decimal | None = None
@@ -89,7 +91,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of `UNPRICED`."""
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A measured part of a call."""
 
     ns: int
@@ -98,7 +100,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Path of the raw field it was read from."""
 
 
-class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One HTTP exchange that did not give the answer, and the pause after it."""
 
     duration_ns: int
@@ -107,7 +109,7 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """HTTP status, or `timeout`, `connection`, `cancelled`, `cut`."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is known of one model operation. Times count from the start of its span."""
 
     model: str | None = None
@@ -149,7 +151,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`items:hash`: the same of the request up to some items of its conversation."""
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is known of one tool run."""
 
     call_id: str | None = None
@@ -158,7 +160,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hash of the arguments; alike in one task = the same."""
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a span that is neither call, tool nor step knows about the call above it."""
 
     role: Literal["phase", "attempt", "http", "engine"]
@@ -168,7 +170,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of an attempt or HTTP span: its HTTP status."""
 
 
-class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a span says about its task. Only the span that starts the task has more than the id."""
 
     id: str
@@ -183,7 +185,7 @@ class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Spans of the task that had ended in its process before it."""
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A span as understood, whatever vocabulary it came in."""
 
     trace_id: str
@@ -215,7 +217,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.trace_id, self.span_id)
 
 
-class OutcomeFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OutcomeFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An outcome recorded after the task's spans; of several the one recorded last holds."""
 
     task_id: str
@@ -225,7 +227,7 @@ class OutcomeFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Wall clock of the recording, ns since the epoch."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a summary needs beside spans."""
 
     outcomes: tuple[OutcomeFact, ...] = ()

@@ -51,7 +51,7 @@ class Wasted(TypedDict):
     time_ns: int
 
 
-class NodeTotals(msgspec.Struct, frozen=True, kw_only=True):
+class NodeTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one row of the profile owns itself, or with all rows below it."""
 
     path_ns: int
@@ -63,7 +63,7 @@ class NodeTotals(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: Decimal | None
 
 
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row of the profile: all runs with the same path of names."""
 
     path: list[str]
@@ -75,7 +75,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     total: NodeTotals
 
 
-class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
+class ToolRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All runs of one tool."""
 
     runs: int
@@ -84,7 +84,7 @@ class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: Decimal | None
 
 
-class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All calls of one model."""
 
     provider: str | None
@@ -98,7 +98,7 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     """Over the generation time of the calls that have both."""
 
 
-class Warn(msgspec.Struct, frozen=True, kw_only=True):
+class Warn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A doubt about the numbers, and how often it arose."""
 
     code: str
@@ -106,7 +106,7 @@ class Warn(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
+class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything known of one task; the meaning of each field is in `docs/summary.md`."""
 
     schema: int = SCHEMA

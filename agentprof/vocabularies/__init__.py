@@ -8,7 +8,8 @@ first table that has a value wins, for the kind the first rule that matches.
 from __future__ import annotations
 
 from agentprof.vocabularies._normalise import normalise
+from agentprof.vocabularies._reading import is_read
 from agentprof.vocabularies._table import VOCABULARIES
 from agentprof.vocabularies.shape import KindRule, Vocabulary
 
-__all__ = ["VOCABULARIES", "KindRule", "Vocabulary", "normalise"]
+__all__ = ["VOCABULARIES", "KindRule", "Vocabulary", "is_read", "normalise"]

@@ -8,12 +8,12 @@ from typing import Any
 from agentprof import attributes as a
 from agentprof.model import Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
 from agentprof.vocabularies import engines, own, values
+from agentprof.vocabularies._reading import HTTP_STATUS, Reading, reading_of
 from agentprof.vocabularies._table import MERGED
 
 _CLIENT, _SERVER = 3, 2
 _ERROR = 2
-_HTTP_METHOD = ("http.request.method", "http.method")
-_HTTP_STATUS = ("http.response.status_code", "http.status_code")
+_NOTHING: Mapping[str, Any] = {}
 _TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
 
 # Deprecated provider names, with today's spelling
@@ -43,22 +43,17 @@ def normalise(raw: RawSpan) -> Span:
     Pure, and total: a value that cannot be read is absent. Only the fields of `Span` are kept, so that
     prompts, answers, tool arguments and headers in the attributes of other tools go no further.
     """
-    fields: dict[str, Any] = {}
-    ranks: dict[str, int] = {}
-    ours: dict[str, Any] = {}
-    for name, value in raw.attributes.items():
-        if name.startswith("agentprof."):
-            ours[name] = value
-        place = MERGED.places.get(name)
-        if place is None or value is None or value == "":
-            continue
-        if place.field not in ranks or place.rank < ranks[place.field]:
-            fields[place.field] = value
-            ranks[place.field] = place.rank
+    found = raw.attributes
+    reading = reading_of(found)
+    fields = {
+        field: value for field, name in reading.fields if (value := found[name]) is not None and value != ""
+    }
+    ours = {name: found[name] for name in reading.own} if reading.own else _NOTHING
 
     mark = own.task_mark(ours) if ours else None
-    kind = "task" if mark is not None and mark.starts else _kind(raw)
-    role = _evidence_role(raw, kind, ours)
+    starts = mark is not None and mark.starts
+    kind = "task" if starts else _kind(found, reading)
+    role = _evidence_role(raw, reading, kind, ours)
     if role is not None:
         kind = "evidence"
     return Span(
@@ -71,12 +66,12 @@ def normalise(raw: RawSpan) -> Span:
         kind=kind,
         title=_title(kind, raw.name, fields, mark.name if mark else None),
         error=raw.status == _ERROR,
-        error_type=values.name(fields.get("error_type")),
+        error_type=values.name(fields["error_type"]) if "error_type" in fields else None,
         scope=raw.scope[: values.TEXT_LIMIT],
         service=values.text(raw.resource.get("service.name")),
-        attributes_count=len(raw.attributes),
+        attributes_count=len(found) if raw.attributes_count is None else raw.attributes_count,
         task=mark,
-        call=_call(raw, fields, ours) if kind == "model" else None,
+        call=_call(found, reading, fields, ours) if kind == "model" else None,
         tool=Tool(
             call_id=values.text(fields.get("tool_call_id")),
             cost=own.cost(ours),
@@ -86,27 +81,25 @@ def normalise(raw: RawSpan) -> Span:
         else None,
         evidence=_evidence(raw, role, ours) if role is not None else None,
         server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
-        run=_run(raw) if mark is not None and mark.starts else {},
+        run=_run(raw) if starts else {},
     )
 
 
-def _kind(raw: RawSpan) -> SpanKind:
-    found = raw.attributes
-    for rule in MERGED.kind_rules:
-        value = found.get(rule.attribute)
-        if isinstance(value, str) and (kind := rule.kinds.get(value.lower())) is not None:
+def _kind(found: Mapping[str, Any], reading: Reading) -> SpanKind:
+    for name, kinds in reading.kind_rules:
+        value = found[name]
+        if isinstance(value, str) and (kind := kinds.get(value.lower())) is not None:
             return kind
-    for name, kind in MERGED.has_rules:
-        if found.get(name) not in (None, ""):
+    for name, kind in reading.has_rules:
+        if found[name] not in (None, ""):
             return kind
     return "other"
 
 
-def _evidence_role(raw: RawSpan, kind: SpanKind, ours: Mapping[str, Any]) -> Any:
+def _evidence_role(raw: RawSpan, reading: Reading, kind: SpanKind, ours: Mapping[str, Any]) -> Any:
     if (role := ours.get(a.EVIDENCE)) in ("phase", "attempt"):
         return role
-    is_request = raw.kind == _CLIENT and any(name in raw.attributes for name in _HTTP_METHOD)
-    return "http" if kind == "other" and is_request else None
+    return "http" if kind == "other" and reading.is_request and raw.kind == _CLIENT else None
 
 
 def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str | None) -> str:
@@ -130,41 +123,56 @@ def _model(fields: Mapping[str, Any]) -> str | None:
     return values.text(fields.get("model")) or values.text(fields.get("request_model"))
 
 
-def _call(raw: RawSpan, fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Call:
-    provider = values.text(fields.get("provider"))
-    phases = own.phases(ours) or _engine_phases(raw.attributes)
-    first_token_ns = values.seconds_as_ns(ours.get(a.FIRST_TOKEN))
-    given = own.cost(ours)
+def _call(
+    found: Mapping[str, Any], reading: Reading, fields: Mapping[str, Any], ours: Mapping[str, Any]
+) -> Call:
+    text, provider = values.text, values.text(fields.get("provider"))
+    known = _own_call(ours) if ours else {}
+    if reading.has_latencies and not known.get("phases"):
+        phases = _engine_phases(found)
+        known.update(phases=phases, queue_starts_late=own.queue_starts_late(phases))
+    if "cost" in fields:
+        known.setdefault("reported_cost_usd", values.usd(fields["cost"]))
     return Call(
         model=_model(fields),
-        request_model=values.text(fields.get("request_model")),
+        request_model=text(fields.get("request_model")),
         provider=_PROVIDER_NOW.get(provider, provider) if provider else None,
         server=_server(fields),
-        operation=values.text(fields.get("operation")),
-        response_id=values.text(fields.get("response_id")),
+        operation=text(fields.get("operation")),
+        response_id=text(fields.get("response_id")),
         usage=_usage(fields, ours),
-        cost=given if given is not None and given.source != "reported" else None,
-        reported_cost_usd=given.amount_usd
-        if given is not None and given.source == "reported"
-        else values.usd(fields.get("cost")),
         finish_reasons=values.texts(fields.get("finish_reasons")),
-        tool_calls=values.texts(ours.get(a.TOOL_CALLS)),
         stream=values.flag(fields.get("stream")),
-        stream_end=values.text(ours.get(a.STREAM_END)),
-        service_tier=values.text(fields.get("service_tier")),
-        attempts=values.count(ours.get(a.ATTEMPTS)) or None,
-        failed_attempts=own.failed_attempts(ours),
-        first_token_ns=first_token_ns,
-        first_content_ns=values.seconds_as_ns(ours.get(a.FIRST_CONTENT)),
-        phases=phases,
-        queue_starts_late=own.queue_starts_late(phases),
-        inter_token_histogram=own.histogram(ours),
-        inter_token_max_ns=values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
-        input_bytes=own.input_bytes(ours),
-        tools_offered=values.count(ours.get(a.TOOLS_OFFERED)),
-        fingerprint=values.text(ours.get(a.FINGERPRINT_REQUEST)),
-        prefixes=values.texts(ours.get(a.FINGERPRINT_PREFIX)),
+        service_tier=text(fields.get("service_tier")),
+        **known,
     )
+
+
+def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a call that only agentprof's own spans have."""
+    given = own.cost(ours)
+    phases = own.phases(ours)
+    known: dict[str, Any] = {
+        "tool_calls": values.texts(ours.get(a.TOOL_CALLS)),
+        "stream_end": values.text(ours.get(a.STREAM_END)),
+        "attempts": values.count(ours.get(a.ATTEMPTS)) or None,
+        "failed_attempts": own.failed_attempts(ours),
+        "first_token_ns": values.seconds_as_ns(ours.get(a.FIRST_TOKEN)),
+        "first_content_ns": values.seconds_as_ns(ours.get(a.FIRST_CONTENT)),
+        "phases": phases,
+        "queue_starts_late": own.queue_starts_late(phases),
+        "inter_token_histogram": own.histogram(ours),
+        "inter_token_max_ns": values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
+        "input_bytes": own.input_bytes(ours),
+        "tools_offered": values.count(ours.get(a.TOOLS_OFFERED)),
+        "fingerprint": values.text(ours.get(a.FINGERPRINT_REQUEST)),
+        "prefixes": values.texts(ours.get(a.FINGERPRINT_PREFIX)),
+    }
+    if given is not None and given.source == "reported":
+        known["reported_cost_usd"] = given.amount_usd
+    elif given is not None:
+        known["cost"] = given
+    return known
 
 
 def _server(fields: Mapping[str, Any]) -> str | None:
@@ -174,7 +182,7 @@ def _server(fields: Mapping[str, Any]) -> str | None:
 
 def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
     found = {name: values.count(fields[name]) for name in _TOKENS if name in fields}
-    tools = own.server_tools(ours)
+    tools = own.server_tools(ours) if ours else {}
     if all(tokens is None for tokens in found.values()) and not tools:
         return None
     cached = (found.get("cache_read") or 0) + (found.get("cache_write") or 0)
@@ -206,7 +214,7 @@ def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:
 
 
 def _evidence(raw: RawSpan, role: Any, ours: Mapping[str, Any]) -> Evidence:
-    status = next((s for name in _HTTP_STATUS if (s := values.text(raw.attributes.get(name)))), None)
+    status = next((s for name in HTTP_STATUS if (s := values.text(raw.attributes.get(name)))), None)
     found = own.phases(ours)
     return Evidence(role=role, phases=found, queue_starts_late=own.queue_starts_late(found), status=status)
 

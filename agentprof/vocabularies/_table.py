@@ -36,6 +36,12 @@ class Merged(msgspec.Struct, frozen=True):
     has_rules: tuple[tuple[str, SpanKind], ...]
     server_scopes: tuple[str, ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All attributes the vocabularies ask for."""
+        by_rule = {rule.attribute for rule in self.kind_rules} | {name for name, _ in self.has_rules}
+        return frozenset(self.places) | by_rule
+
 
 def merge(vocabularies: tuple[Vocabulary, ...]) -> Merged:
     """The one look-up made of the tables, in their order."""

@@ -21,3 +21,6 @@ VLLM_GENERATION = "gen_ai.latency.time_in_model_decode"
 """Seconds from the first to the last token."""
 VLLM_FIRST_TOKEN = "gen_ai.latency.time_to_first_token"
 """Seconds from arrival at the frontend to the first token: less the prefill it is the whole wait."""
+
+LATENCIES = frozenset((VLLM_QUEUE, VLLM_PREFILL, VLLM_GENERATION, VLLM_FIRST_TOKEN))
+"""All attributes here that say how long something took."""

@@ -21,6 +21,8 @@ _SMALLEST_EXPONENT = -18
 
 def text(value: Any) -> str | None:
     """A non-empty text, cut at `TEXT_LIMIT`; other values of one piece in their own spelling."""
+    if type(value) is str:
+        return value[:TEXT_LIMIT] or None
     if isinstance(value, bool) or value is None or isinstance(value, (list, tuple, dict, bytes)):
         return None
     return str(value)[:TEXT_LIMIT] or None
@@ -28,6 +30,8 @@ def text(value: Any) -> str | None:
 
 def texts(value: Any) -> tuple[str, ...]:
     """A list of texts; also one text, or a JSON list in a text."""
+    if value is None:
+        return ()
     if isinstance(value, str) and value.startswith("["):
         try:
             value = msgspec.json.decode(value)
@@ -54,7 +58,7 @@ def number(value: Any) -> float | None:
 
 def count(value: Any) -> int | None:
     """A whole number of things, zero or more."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return value if 0 <= value <= _MAX_COUNT else None
     found = number(value)
     if found is None or found != int(found) or not 0 <= found <= _MAX_COUNT:

@@ -16,17 +16,18 @@ from typing import Any
 import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1 import common_pb2
-from opentelemetry.proto.trace.v1 import trace_pb2
 
 from agentprof.model import RawSpan
-from agentprof_collector.receive import Batch
+from agentprof.vocabularies import is_read
+from agentprof_collector.receive import Batch, wire
 from agentprof_collector.receive.repair import NotRequest, repaired
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _LATEST_NS = 2**63 - 1
 _HEX = re.compile("[0-9a-fA-F]+")
+_SPAN_ATTRIBUTES = wire.Attributes(is_read)
+_RESOURCE_ATTRIBUTES = wire.Attributes(lambda name: True)
 
 
 class NotOtlp(ValueError):
@@ -37,15 +38,15 @@ class NotOtlp(ValueError):
 # Field names are those of the encoding, so that decoding needs no renaming.
 
 
-class _Values(msgspec.Struct):
+class _Values(msgspec.Struct, gc=False):
     values: list[_AnyValue] | None = None
 
 
-class _Pairs(msgspec.Struct):
+class _Pairs(msgspec.Struct, gc=False):
     values: list[_KeyValue] | None = None
 
 
-class _AnyValue(msgspec.Struct):
+class _AnyValue(msgspec.Struct, gc=False):
     stringValue: str | None = None
     boolValue: bool | None = None
     intValue: int | None = None
@@ -55,16 +56,16 @@ class _AnyValue(msgspec.Struct):
     bytesValue: str | None = None
 
 
-class _KeyValue(msgspec.Struct):
+class _KeyValue(msgspec.Struct, gc=False):
     key: str = ""
     value: _AnyValue | None = None
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, gc=False):
     code: int | str | None = None
 
 
-class _Span(msgspec.Struct):
+class _Span(msgspec.Struct, gc=False):
     traceId: str | None = None
     spanId: str | None = None
     parentSpanId: str | None = None
@@ -76,25 +77,25 @@ class _Span(msgspec.Struct):
     status: _Status | None = None
 
 
-class _Scope(msgspec.Struct):
+class _Scope(msgspec.Struct, gc=False):
     name: str | None = None
 
 
-class _ScopeSpans(msgspec.Struct):
+class _ScopeSpans(msgspec.Struct, gc=False):
     scope: _Scope | None = None
     spans: list[_Span] | None = None
 
 
-class _Resource(msgspec.Struct):
+class _Resource(msgspec.Struct, gc=False):
     attributes: list[_KeyValue] | None = None
 
 
-class _ResourceSpans(msgspec.Struct):
+class _ResourceSpans(msgspec.Struct, gc=False):
     resource: _Resource | None = None
     scopeSpans: list[_ScopeSpans] | None = None
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     resourceSpans: list[_ResourceSpans] | msgspec.UnsetType | None = msgspec.UNSET
 
 
@@ -164,7 +165,8 @@ def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | N
         start_ns=start_ns,
         end_ns=_time(sent.endTimeUnixNano),
         status=_enum(sent.status.code if sent.status else None, "STATUS_CODE_", _STATUSES),
-        attributes=_json_attributes(sent.attributes),
+        attributes={pair.key: _json_value(pair.value) for pair in sent.attributes or () if is_read(pair.key)},
+        attributes_count=len(sent.attributes or ()),
         scope=scope,
         resource=resource,
     )
@@ -221,7 +223,8 @@ def decode_protobuf(data: bytes) -> Batch:
         NotOtlp: the bytes are no such message.
     """
     try:
-        request = ExportTraceServiceRequest.FromString(data)
+        ExportTraceServiceRequest.FromString(data)  # Refuses what is not well formed.
+        request = wire.Request.FromString(data)
     except DecodeError as error:
         raise NotOtlp("the bytes are no protobuf ExportTraceServiceRequest") from error
     if data and not request.resource_spans:
@@ -229,51 +232,37 @@ def decode_protobuf(data: bytes) -> Batch:
     spans: list[RawSpan] = []
     skipped = 0
     for group in request.resource_spans:
-        resource = _attributes(group.resource.attributes)
+        resource = _RESOURCE_ATTRIBUTES.read(group.resource.attributes)
         for scope_spans in group.scope_spans:
+            scope = scope_spans.scope.name
             for sent in scope_spans.spans:
-                span = _from_protobuf(sent, scope_spans.scope.name, resource)
-                if span is None:
+                trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
+                if not 0 < start_ns <= _LATEST_NS or not _is_id(trace_id) or not _is_id(span_id):
                     skipped += 1
-                else:
-                    spans.append(span)
+                    continue
+                parent_id, end_ns, attributes = (
+                    sent.parent_span_id,
+                    sent.end_time_unix_nano,
+                    sent.attributes[:],
+                )
+                spans.append(
+                    RawSpan(
+                        trace_id=trace_id.hex(),
+                        span_id=span_id.hex(),
+                        parent_id=parent_id.hex() if _is_id(parent_id) else None,
+                        name=sent.name,
+                        kind=sent.kind,
+                        start_ns=start_ns,
+                        end_ns=end_ns if 0 < end_ns <= _LATEST_NS else None,
+                        status=sent.status.code,
+                        attributes=_SPAN_ATTRIBUTES.read(attributes),
+                        attributes_count=len(attributes),
+                        scope=scope,
+                        resource=resource,
+                    )
+                )
     return Batch(spans, skipped)
 
 
-def _from_protobuf(sent: trace_pb2.Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
-    trace_id, span_id = _bytes_id(sent.trace_id), _bytes_id(sent.span_id)
-    start_ns = _time(sent.start_time_unix_nano)
-    if trace_id is None or span_id is None or start_ns is None:
-        return None
-    return RawSpan(
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_id=_bytes_id(sent.parent_span_id),
-        name=sent.name,
-        kind=sent.kind,
-        start_ns=start_ns,
-        end_ns=_time(sent.end_time_unix_nano),
-        status=sent.status.code,
-        attributes=_attributes(sent.attributes),
-        scope=scope,
-        resource=resource,
-    )
-
-
-def _bytes_id(sent: bytes) -> str | None:
-    return sent.hex() if any(sent) else None
-
-
-def _attributes(pairs: Iterable[common_pb2.KeyValue]) -> dict[str, Any]:
-    return {pair.key: _value(pair.value) for pair in pairs}
-
-
-def _value(value: common_pb2.AnyValue) -> Any:
-    field = value.WhichOneof("value")
-    if field is None:
-        return None
-    if field == "array_value":
-        return [_value(item) for item in value.array_value.values]
-    if field == "kvlist_value":
-        return _attributes(value.kvlist_value.values)
-    return getattr(value, field)
+def _is_id(sent: bytes) -> bool:
+    return bool(sent.strip(b"\0"))

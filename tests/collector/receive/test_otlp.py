@@ -50,9 +50,9 @@ def test_attribute_values_of_every_type() -> None:
         "bytes": {"bytesValue": "AAE="},
         "nothing": {},
     }
-    sent = [{"key": key, "value": value} for key, value in values.items()]
+    sent = [{"key": f"agentprof.{key}", "value": value} for key, value in values.items()]
     (span,) = decode_json(request(attributes=sent)).spans
-    assert span.attributes == {
+    assert {key.removeprefix("agentprof."): value for key, value in span.attributes.items()} == {
         "text": "5",
         "flag": False,
         "int": -7,
@@ -79,16 +79,32 @@ def test_both_encodings_give_the_same_span() -> None:
     )
     span.start_time_unix_nano, span.end_time_unix_nano = 1000, 3000
     span.status.code = span.status.STATUS_CODE_ERROR
-    span.attributes.add(key="tokens").value.int_value = 12
-    span.attributes.add(key="list").value.array_value.values.add().bool_value = True
-    span.attributes.add(key="map").value.kvlist_value.values.add(key="k").value.double_value = 0.5
+    span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = 12
+    span.attributes.add(key="agentprof.list").value.array_value.values.add().bool_value = True
+    span.attributes.add(key="agentprof.map").value.kvlist_value.values.add(key="k").value.double_value = 0.5
+    span.attributes.add(key="prompt").value.string_value = "not for us"
     attributes = [
-        {"key": "tokens", "value": {"intValue": "12"}},
-        {"key": "list", "value": {"arrayValue": {"values": [{"boolValue": True}]}}},
-        {"key": "map", "value": {"kvlistValue": {"values": [{"key": "k", "value": {"doubleValue": 0.5}}]}}},
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "12"}},
+        {"key": "agentprof.list", "value": {"arrayValue": {"values": [{"boolValue": True}]}}},
+        {"key": "prompt", "value": {"stringValue": "not for us"}},
+        {
+            "key": "agentprof.map",
+            "value": {"kvlistValue": {"values": [{"key": "k", "value": {"doubleValue": 0.5}}]}},
+        },
     ]
     from_json = decode_json(request(name="chat", kind=3, status={"code": 2}, attributes=attributes))
     assert decode_protobuf(message.SerializeToString()) == from_json
+
+
+def test_attributes_that_nobody_reads_are_only_counted() -> None:
+    """Of the attributes those are kept that a vocabulary or agentprof itself has a use for."""
+    sent = [
+        {"key": key, "value": {"stringValue": "x"}}
+        for key in ("gen_ai.prompt", "agentprof.label.team", "gen_ai.tool.name", "input.value", "http.method")
+    ]
+    (span,) = decode_json(request(attributes=sent)).spans
+    assert set(span.attributes) == {"agentprof.label.team", "gen_ai.tool.name", "http.method"}
+    assert span.attributes_count == 5
 
 
 @pytest.mark.parametrize(
@@ -154,7 +170,7 @@ def test_what_is_refused(text: str, says: str) -> None:
         decode_json(text)
 
 
-GOOD = {"key": "good", "value": {"stringValue": "kept"}}
+GOOD = {"key": "agentprof.good", "value": {"stringValue": "kept"}}
 LOST = object()
 
 
@@ -190,13 +206,14 @@ LOST = object()
 )
 def test_a_wrong_value_costs_itself(value: str, read: object) -> None:
     """Beside it the span, its other attributes and the other spans stay, and it is counted."""
-    attributes = [GOOD, {"key": "bad", "value": "VALUE"}, GOOD | {"key": "also"}]
+    attributes = [GOOD, {"key": "agentprof.bad", "value": "VALUE"}, GOOD | {"key": "agentprof.also"}]
     text = request(attributes=attributes, name="chat").replace('"VALUE"', value)
     batch = decode_json(text.encode())
     (span,) = batch.spans
     assert (span.trace_id, span.span_id, span.name, span.start_ns) == (TRACE, SPAN, "chat", 1000)
     assert span.resource == {"service.name": "agent"}
-    expected = {"good": "kept", "also": "kept"} | ({} if read is LOST else {"bad": read})
+    expected = {"agentprof.good": "kept", "agentprof.also": "kept"}
+    expected |= {} if read is LOST else {"agentprof.bad": read}
     assert span.attributes == expected
     # A part of a list or a map is a value too.
     assert batch.lost == (read is LOST or read in ([3], [], {}))
@@ -221,9 +238,9 @@ def test_a_wrong_value_costs_itself(value: str, read: object) -> None:
         ("status", 2, 2, 0),
         ("status", {"code": [2]}, 0, 1),
         ("attributes", {"a": 1}, {}, 1),
-        ("attributes", [GOOD, 5, None], {"good": "kept"}, 1),
-        ("attributes", [{"key": 5, "value": {}}, GOOD], {"good": "kept"}, 1),
-        ("attributes", [{"key": None, "value": {}}, GOOD], {"good": "kept"}, 1),
+        ("attributes", [GOOD, 5, None], {"agentprof.good": "kept"}, 1),
+        ("attributes", [{"key": 5, "value": {}}, GOOD], {"agentprof.good": "kept"}, 1),
+        ("attributes", [{"key": None, "value": {}}, GOOD], {"agentprof.good": "kept"}, 1),
     ],
 )
 def test_a_wrong_field_costs_itself(field: str, sent: object, expected: object, lost: int) -> None:

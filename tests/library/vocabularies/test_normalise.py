@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentprof import attributes as a
 from agentprof.model import Phase, RawSpan, Span, Usage
-from agentprof.vocabularies import VOCABULARIES, normalise
+from agentprof.vocabularies import VOCABULARIES, _reading, is_read, normalise
 
 
 def raw(attributes: dict[str, Any], **fields: Any) -> RawSpan:
@@ -300,3 +300,50 @@ names = st.sampled_from(
 def test_whatever_the_values_are_a_span_comes_out(attributes: dict[str, Any], kind: int) -> None:
     """Hostile values are absent, never an error."""
     assert isinstance(normalise(raw(attributes, kind=kind)), Span)
+
+
+NAMES = sorted(
+    {name for table in VOCABULARIES for names in table.fields.values() for name in names}
+    | {rule.attribute for table in VOCABULARIES for rule in table.kinds}
+    | {name for table in VOCABULARIES for name, _ in table.kind_by_presence}
+    | {value for key, value in vars(a).items() if key.isupper()}
+    | {"http.method", "http.request.method", "http.status_code", "http.response.status_code"}
+    | {"gen_ai.latency.time_in_queue", "gen_ai.latency.time_to_first_token", "app.detail", "input.value"}
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.sampled_from(["chat", "LLM", "tool", "GET", "", "0.5", 0.25, 7, True, None, ["a"], "task-1"]),
+        max_size=12,
+    ),
+    st.integers(0, 5),
+)
+def test_attributes_that_are_not_read_can_be_left_out(attributes: dict[str, Any], kind: int) -> None:
+    """A span is understood alike without what `is_read` says is not looked at, if it says how many there were."""
+    read = {name: value for name, value in attributes.items() if is_read(name)}
+    lean = raw(read, kind=kind, attributes_count=len(attributes))
+    assert normalise(lean) == normalise(raw(attributes, kind=kind))
+
+
+def test_the_best_name_of_a_field_wins_in_any_order() -> None:
+    """Of two names of one field that have a value the earlier in the tables holds, however they are sent."""
+    names = {"gen_ai.provider.name": "openai", "gen_ai.system": "other", "gen_ai.request.model": "m"}
+    for attributes in (names, dict(reversed(names.items()))):
+        found = normalise(raw(attributes))
+        assert found.call is not None
+        assert found.call.provider == "openai"
+    found = normalise(raw(names | {"gen_ai.provider.name": ""}))
+    assert found.call is not None
+    assert found.call.provider == "other"
+
+
+def test_spans_with_ever_new_attributes_are_understood_alike() -> None:
+    """What is remembered of sets of attributes has a bound, and changes nothing."""
+    for number in range(1_500):
+        found = normalise(raw({"gen_ai.tool.name": f"t{number}", f"agentprof.label.{number}": "x"}))
+        assert (found.kind, found.title) == ("tool", f"t{number}")
+    assert len(_reading._readings) <= 1_000
+    normalise(raw({"agentprof.label." + "x" * 20_000: "x"}))
+    assert sum(map(len, max(_reading._readings, key=lambda names: sum(map(len, names))))) <= 10_000
