@@ -224,6 +224,12 @@ class Call:
         if self._arrivals is not None:
             _reading.add(self)
 
+    def result_of_batch(self, status_code: int, body: bytes) -> None:
+        """The answer of a call that was made elsewhere and earlier: of its time nothing is known."""
+        self.answered(status_code, body)
+        self._answer.service_tier = "batch"
+        self._finish(self._began, error_type=str(status_code) if status_code >= 300 else None)
+
     def returned(self) -> None:
         """The SDK method returned."""
         if self._arrivals is None:

@@ -64,6 +64,8 @@ class PriceTable:
         for provider_name, ref in look_ups(provider, model):
             entry = self._entry(provider_name, ref)
             if entry is not None:
+                if _is_batch(tier) and not _has_batch_price(*entry, day):
+                    return None  # its other prices are not those of a batch
                 return _resolve(*entry, _context(tier), day, self.version, self._owner(entry))
         return None
 
@@ -128,12 +130,24 @@ def _resolve(
     return _Day(starts_ns, found) if len(found) == len(starts_ns) else None
 
 
+def _is_batch(tier: str | None) -> bool:
+    return tier is not None and tier.lower() == "batch"
+
+
+def _has_batch_price(provider: Provider, model: ModelInfo, day: int) -> bool:
+    own = any(model is m for m in provider.models)
+    return own and any(
+        variant.when.get("processing") == "batch"
+        and (variant.constraint is None or variant.constraint.active(instant(day)))
+        for variant in model.price_variants or ()
+    )
+
+
 def _context(tier: str | None) -> dict[str, str]:
     """The request context by which the table selects variants of a price."""
     if not tier:
         return {}
-    name = tier.lower()
-    return {"processing": "batch"} if name == "batch" else {"service_tier": name}
+    return {"processing": "batch"} if _is_batch(tier) else {"service_tier": tier.lower()}
 
 
 def _starts_ns(model: ModelInfo) -> list[int]:

@@ -290,7 +290,7 @@ def _pause_over(call: Call | None) -> None:
 def _process_response(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _answered(kwargs.get("response"))
+        _answered(self, kwargs)
         return original(self, *args, **kwargs)
 
     return _process_response
@@ -299,20 +299,35 @@ def _process_response(original: Callable[..., Any]) -> Callable[..., Any]:
 def _process_response_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _answered(kwargs.get("response"))
+        _answered(self, kwargs)
         return await original(self, *args, **kwargs)
 
     return _process_response
 
 
-def _answered(response: Any) -> None:
+def _answered(client: Any, kwargs: dict[str, Any]) -> None:
     call = _calls.current_call()
-    if call is None or response is None:
+    response = kwargs.get("response")
+    if response is None:
         return
     try:
-        if response.is_closed:
+        if call is None:
+            _file_read(client, kwargs.get("options"), response)
+        elif response.is_closed:
             call.answered(response.status_code, response.content)
         else:
             call.answered_open(response)
     except Exception:
         _guard.failed("reading an answer")
+
+
+def _file_read(client: Any, options: Any, response: Any) -> None:
+    """The content of a file came, which may be that of a batch."""
+    runtime = _runtime.active()
+    if runtime is None or options is None or not response.is_closed or response.status_code != 200:
+        return
+    from agentprof import _batches
+
+    file = _batches.file_of(options.url)
+    if file is not None and options.method.lower() == "get":
+        _batches.read(runtime, file, response.content, *_server(client))
