@@ -46,6 +46,8 @@ class Arguments:
     summary: str | None
     """A file, or `-` for standard output; None: standard error."""
     quiet: bool
+    follow: bool
+    """A line for each task that is finished, while the program runs."""
     db: Path | None
     options: list[str]
     """As they were typed, without the command."""
@@ -69,6 +71,7 @@ def parse(arguments: Sequence[str]) -> Arguments:
         marks=tuple(found.marks),
         summary=found.summary,
         quiet=found.quiet,
+        follow=found.follow,
         db=found.db,
         options=options,
     )
@@ -107,7 +110,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help='write the summaries there, as JSON if it ends in .json; "-" is standard output',
     )
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    loudness = parser.add_mutually_exclusive_group()
+    loudness.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    loudness.add_argument(
+        "--follow",
+        action="store_true",
+        help="say at once where the page of the run is, and write a line for each task as it is finished",
+    )
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="database file; default: AGENTPROF_DB, else the user's own"
     )

@@ -15,11 +15,13 @@ import msgspec
 
 from agentprof._run import facts, findings, process
 from agentprof._run.arguments import Arguments, parse
+from agentprof._run.follow import Follower
 from agentprof._run.names import name_of
 from agentprof._run.notes import Notes
 from agentprof._run.process import Ended
 from agentprof._run.settings import VARIABLE, RunSettings, awaited
 from agentprof._run.span import run_span
+from agentprof.summary import TaskSummary
 
 _USAGE = 2
 _INSTALL = "for summaries: pip install 'agentprof-otel[collector]', or in a clone: pip install '.[collector]'"
@@ -39,6 +41,10 @@ class Collector(Protocol):
     def endpoint(self) -> str:
         """Where the program sends its spans."""
 
+    @property
+    def url(self) -> str:
+        """Of the page that shows the tasks while the program runs."""
+
     def finish(self, run: bytes) -> list[dict[str, Any]]:
         """Take the span of the run and give the summaries of its tasks."""
 
@@ -49,8 +55,9 @@ class Collector(Protocol):
         """Release everything."""
 
 
-Collect = Callable[[Path | None, str], Collector]
-"""Makes a collector from the database that was asked for and the id of the run's task."""
+Collect = Callable[[Path | None, str, Callable[[TaskSummary], object]], Collector]
+"""Makes a collector from the database that was asked for, the id of the run's task, and who is told of tasks
+that are finished."""
 
 
 def main(arguments: Sequence[str], collect: Collect | None) -> int:
@@ -73,13 +80,19 @@ def main(arguments: Sequence[str], collect: Collect | None) -> int:
         return _USAGE
     with tempfile.TemporaryDirectory(prefix="agentprof-run-", ignore_cleanup_errors=True) as folder:
         task_id = uuid.uuid4().hex
-        collector = collect(asked.db, task_id) if collect is not None else None
+        follower = Follower(sys.stderr, tasks=asked.follow, quiet=asked.quiet)
+        collector = collect(asked.db, task_id, follower.finished) if collect is not None else None
         with _closed(collector):
-            return _run(asked, task_id, Path(folder), collector, files)
+            return _run(asked, task_id, Path(folder), collector, follower, files)
 
 
 def _run(
-    asked: Arguments, task_id: str, folder: Path, collector: Collector | None, files: Sequence[int]
+    asked: Arguments,
+    task_id: str,
+    folder: Path,
+    collector: Collector | None,
+    follower: Follower,
+    files: Sequence[int],
 ) -> int:
     command = process.as_started(asked.command)
     settings = RunSettings(
@@ -94,7 +107,8 @@ def _run(
         awaited=awaited(asked.marks),
     )
     try:
-        ended = process.run(command, facts.environment(os.environ, VARIABLE, settings.encode()), files)
+        with follower.running(collector.url) if collector is not None else contextlib.nullcontext():
+            ended = process.run(command, facts.environment(os.environ, VARIABLE, settings.encode()), files)
     except process.NotStarted as error:
         _say(str(error))
         return error.exit_code

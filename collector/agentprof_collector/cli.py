@@ -12,6 +12,7 @@ import click
 import agentprof
 from agentprof._format import printable
 from agentprof.config import ConfigError
+from agentprof_collector.commands.collect import collect
 from agentprof_collector.commands.demo import demo
 from agentprof_collector.commands.doctor import doctor
 from agentprof_collector.commands.ingest import ingest
@@ -32,13 +33,14 @@ def commands() -> None:
     \b
     agentprof demo                     see it work, with no key and no network
     agentprof run -- python agent.py   run a program and see what its tasks cost
+    agentprof collect                  receive spans of any number of programs, and show them on a page
     agentprof ingest traces.jsonl      store spans of any OpenTelemetry source
     agentprof report                   the tasks they add up to
     agentprof report TASK              one of them: time, cost, retries, and where they went
     """
 
 
-for command in (demo, run, ingest, report, outcome, doctor):
+for command in (demo, run, collect, ingest, report, outcome, doctor):
     commands.add_command(command)
 
 

@@ -51,14 +51,19 @@ class Intake:
                 _log.warning("a span is left out (%s: %s)", type(error).__name__, error)
         return Understood(spans, len(received) - len(spans))
 
-    def keep(self, spans: Sequence[Span], outcomes: Sequence[OutcomeFact] = ()) -> None:
+    def keep(
+        self, spans: Sequence[Span], outcomes: Sequence[OutcomeFact] = (), arrived_ns: int | None = None
+    ) -> None:
         """Store, durably before it returns.
+
+        Args:
+            arrived_ns: when it came, never less than before; None: now.
 
         Raises:
             StoreError: nothing of it may count as stored.
         """
         if spans:
-            self._store.add_spans(spans, pairs_of(spans))
+            self._store.add_spans(spans, pairs_of(spans), arrived_ns=arrived_ns)
         for fact in outcomes:
             self._store.add_outcome(fact)
 

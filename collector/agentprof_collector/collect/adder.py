@@ -1,0 +1,259 @@
+"""Adds tasks up off the receive path: when they are done and quiet, now and then while they are open.
+
+Arrival marks a trace dirty; what shares a task with it is found when it is added up. A trace whose root has
+come is due when nothing more came for a moment; every trace is due some seconds after it became dirty.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from agentprof.model import Span
+from agentprof.rollup.tasks import IMPLICIT_PREFIX
+from agentprof_collector.collect.meters import Meters
+from agentprof_collector.errors import StoreError, TaskNotAddedUp
+from agentprof_collector.recompute import AddedUp, recompute
+from agentprof_collector.stores import Store
+
+QUIET_S: Final = 0.2
+OPEN_S: Final = 5.0
+AT_ONCE: Final = 250
+"""Traces of a kind added up in one round; who asks for a task waits no longer than for one round."""
+_MARK_EVERY_S: Final = 1.0
+_AGAIN_S: Final = 1.0
+"""How long a store that failed is left alone."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Dirty:
+    """A trace that is not added up."""
+
+    __slots__ = ("arrived_ns", "first_s", "has_root", "last_s")
+
+    def __init__(self, now_s: float, arrived_ns: int) -> None:
+        self.first_s = now_s
+        self.last_s = now_s
+        self.arrived_ns = arrived_ns
+        self.has_root = False
+
+
+class Adder:
+    """One thread that keeps the rows of tasks up to date.
+
+    Args:
+        store: read back from, and written to.
+        meters: counts.
+        added_up: told of each task that was added up, with its spans.
+        quiet_s: how long nothing more of a finished task must come before it is added up.
+        open_s: how long an unfinished task may be out of date.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        meters: Meters,
+        added_up: AddedUp = lambda summary, spans: None,
+        *,
+        quiet_s: float = QUIET_S,
+        open_s: float = OPEN_S,
+    ) -> None:
+        self._store = store
+        self._meters = meters
+        self._added_up = added_up
+        self._quiet_s = quiet_s
+        self._open_s = open_s
+        self._changed = threading.Condition()
+        # Both in the order in which they fall due: by the first arrival, and by the last.
+        self._dirty: dict[str, _Dirty] = {}
+        self._rooted: dict[str, _Dirty] = {}
+        self._judged: dict[str, int] = {}
+        self._last_arrival_ns = store.added_up_to()
+        self._marked_ns = self._last_arrival_ns
+        self._marked_s = 0.0
+        self._closing = False
+        # One at a time: two would write the same rows.
+        self._adding = threading.Lock()
+        self._take_up_unfinished()
+        self._thread = threading.Thread(target=self._run, name="agentprof-add-up", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """It adds up."""
+        return self._thread.is_alive()
+
+    @property
+    def dirty(self) -> int:
+        """Traces that wait to be added up."""
+        return len(self._dirty)
+
+    def arrived(self, spans: Sequence[Span], arrived_ns: int) -> None:
+        """Take note of spans that are stored now."""
+        now_s = time.monotonic()
+        with self._changed:
+            self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+            for span in spans:
+                dirty = self._dirty.get(span.trace_id)
+                if dirty is None:
+                    dirty = self._dirty[span.trace_id] = _Dirty(now_s, arrived_ns)
+                dirty.last_s = now_s
+                dirty.has_root |= span.parent_id is None or (span.task is not None and span.task.starts)
+                if dirty.has_root:
+                    # Last in the order again.
+                    self._rooted.pop(span.trace_id, None)
+                    self._rooted[span.trace_id] = dirty
+            self._changed.notify()
+
+    def concerns(self, task_ids: Collection[str], arrived_ns: int) -> None:
+        """Take note of outcomes of tasks that are stored now."""
+        with self._changed:
+            self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+            self._judged.update(dict.fromkeys(task_ids, arrived_ns))
+            self._changed.notify()
+
+    def up_to_date(self, task_ids: Collection[str] | None = None) -> None:
+        """Add up now what has arrived of these tasks; of all tasks: of those whose root has come."""
+        self._look_up_judged()
+        if task_ids is None:
+            with self._changed:
+                asked = set(self._rooted)
+        else:
+            traces = self._traces_of(task_ids)
+            with self._changed:
+                asked = traces & self._dirty.keys()
+        with self._adding:
+            self._add_up(self._take(asked))
+
+    def close(self) -> None:
+        """Add up all that has arrived, and stop."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _traces_of(self, task_ids: Collection[str]) -> set[str]:
+        implicit = {i.removeprefix(IMPLICIT_PREFIX) for i in task_ids if i.startswith(IMPLICIT_PREFIX)}
+        return self._store.traces_of(task_ids) | implicit
+
+    def _look_up_judged(self) -> None:
+        """Make the traces dirty whose tasks got an outcome."""
+        with self._changed:
+            judged = dict(self._judged)
+        if not judged:
+            return
+        traces = self._traces_of(judged)
+        now_s = time.monotonic()
+        with self._changed:
+            for trace_id in traces:
+                dirty = self._dirty.setdefault(trace_id, _Dirty(now_s, min(judged.values())))
+                dirty.has_root = True
+                self._rooted[trace_id] = dirty
+            for task_id in judged:
+                self._judged.pop(task_id, None)
+
+    def _take_up_unfinished(self) -> None:
+        now_s = time.monotonic() - self._open_s
+        for trace_id in self._store.arrived_since(self._marked_ns):
+            self._dirty[trace_id] = _Dirty(now_s, self._marked_ns + 1)
+        if self._dirty:
+            _log.info("%d traces of before are being added up", len(self._dirty))
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._closing and not self._judged and not self._due():
+                    self._changed.wait(self._until_due_s())
+                closing = self._closing
+            try:
+                self._look_up_judged()
+                with self._changed:
+                    due = set(self._dirty) if closing else self._due()
+                with self._adding:
+                    self._add_up(self._take(due))
+                    self._mark(now=closing)
+            except StoreError as error:
+                _log.error("tasks cannot be added up now: %s", error)
+                if not closing:
+                    self._pause()
+            if closing:
+                return
+
+    def _pause(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, _AGAIN_S)
+
+    def _until_due_s(self) -> float | None:
+        """Seconds until the next trace is due; None while nothing is dirty and nothing is to be marked."""
+        waits = []
+        if self._dirty:
+            waits.append(next(iter(self._dirty.values())).first_s + self._open_s)
+        if self._rooted:
+            waits.append(next(iter(self._rooted.values())).last_s + self._quiet_s)
+        if self._last_arrival_ns > self._marked_ns:
+            waits.append(self._marked_s + _MARK_EVERY_S)
+        return max(0.0, min(waits) - time.monotonic()) if waits else None
+
+    def _due(self) -> set[str]:
+        now_s = time.monotonic()
+        due: set[str] = set()
+        for trace_id, dirty in self._dirty.items():
+            if dirty.first_s + self._open_s > now_s or len(due) >= AT_ONCE:
+                break
+            due.add(trace_id)
+        for trace_id, dirty in self._rooted.items():
+            if dirty.last_s + self._quiet_s > now_s or len(due) >= 2 * AT_ONCE:
+                break
+            due.add(trace_id)
+        return due
+
+    def _take(self, trace_ids: Collection[str]) -> dict[str, _Dirty]:
+        """Out of the waiting ones, before they are read: what arrives from now on makes them dirty again."""
+        with self._changed:
+            taken = {trace_id: self._dirty.pop(trace_id) for trace_id in trace_ids if trace_id in self._dirty}
+            for trace_id in taken:
+                self._rooted.pop(trace_id, None)
+        return taken
+
+    def _add_up(self, taken: dict[str, _Dirty]) -> None:
+        if not taken:
+            return
+        try:
+            with self._meters.add_up_seconds.time():
+                ids = recompute(self._store, taken, self._not_added_up, added_up=self._added_up)
+        except BaseException:
+            self._put_back(taken)
+            raise
+        self._meters.tasks_added_up.inc(len(ids))
+
+    def _put_back(self, taken: dict[str, _Dirty]) -> None:
+        with self._changed:
+            newer = self._dirty
+            self._dirty = taken
+            for trace_id, dirty in newer.items():
+                if trace_id in taken:
+                    taken[trace_id].last_s = dirty.last_s
+                    taken[trace_id].has_root |= dirty.has_root
+                else:
+                    taken[trace_id] = dirty
+            for trace_id, dirty in taken.items():
+                if dirty.has_root:
+                    self._rooted[trace_id] = dirty
+
+    def _not_added_up(self, error: TaskNotAddedUp) -> None:
+        self._meters.tasks_not_added_up.inc()
+        _log.warning("%s", error)
+
+    def _mark(self, *, now: bool) -> None:
+        """Keep in the store up to where everything is added up, so that a next process can go on from there."""
+        now_s = time.monotonic()
+        with self._changed:
+            oldest = next(iter(self._dirty.values()), None)
+            up_to_ns = self._last_arrival_ns if oldest is None else oldest.arrived_ns - 1
+        if up_to_ns > self._marked_ns and (now or now_s - self._marked_s >= _MARK_EVERY_S):
+            self._store.set_added_up_to(up_to_ns)
+            self._marked_ns, self._marked_s = up_to_ns, now_s

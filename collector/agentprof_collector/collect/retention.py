@@ -1,0 +1,52 @@
+"""Removes what is older than asked for, now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from agentprof_collector.errors import StoreError
+from agentprof_collector.stores import Store
+
+EVERY_S: Final = 600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Retention:
+    """One thread that forgets old tasks: at once, then every ten minutes.
+
+    Args:
+        store: what is kept.
+        keep_ns: tasks that ended longer ago are forgotten.
+        forgotten: told how many traces went.
+    """
+
+    def __init__(self, store: Store, keep_ns: int, forgotten: Callable[[int], object]) -> None:
+        self._store = store
+        self._keep_ns = keep_ns
+        self._forgotten = forgotten
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="agentprof-retention", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                traces = self._store.forget(time.time_ns() - self._keep_ns)
+            except StoreError as error:
+                _log.error("old tasks cannot be removed now: %s", error)
+            else:
+                if traces:
+                    _log.info("%d traces of old tasks were removed", traces)
+                self._forgotten(traces)
+            if self._closing.wait(EVERY_S):
+                return

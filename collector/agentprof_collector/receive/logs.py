@@ -1,0 +1,190 @@
+"""OTLP log records → outcomes of tasks; all other records are only counted.
+
+An evaluation is a record of the event `gen_ai.evaluation.result`
+(open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-events.md). Its verdict is the label where
+that says pass or fail; it is about the task the record names (`agentprof.task.id`), else about the
+outermost task of its trace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from agentprof import attributes
+from agentprof.model import Outcome, OutcomeFact
+from agentprof.vocabularies import values
+from agentprof_collector.receive.otlp import NotOtlp
+
+EVALUATION: Final = "gen_ai.evaluation.result"
+_LABEL: Final = "gen_ai.evaluation.score.label"
+_SCORE: Final = "gen_ai.evaluation.score.value"
+_NAME_BEFORE_EVENTS_HAD_A_FIELD: Final = "event.name"
+_LATEST_NS: Final = 2**63 - 1
+
+_VERDICTS: Final[Mapping[str, Outcome]] = {
+    "pass": "success",
+    "passed": "success",
+    "success": "success",
+    "succeeded": "success",
+    "correct": "success",
+    "true": "success",
+    "yes": "success",
+    "fail": "failure",
+    "failed": "failure",
+    "failure": "failure",
+    "incorrect": "failure",
+    "false": "failure",
+    "no": "failure",
+}
+
+
+class Evaluations(NamedTuple):
+    """What one request of log records held."""
+
+    outcomes: list[OutcomeFact]
+    dropped: int
+    """Records that say nothing about the outcome of a task."""
+
+
+class _AnyValue(msgspec.Struct):
+    stringValue: str | None = None
+    boolValue: bool | None = None
+    intValue: int | None = None
+    doubleValue: float | None = None
+
+
+class _KeyValue(msgspec.Struct):
+    key: str = ""
+    value: _AnyValue | None = None
+
+
+class _Record(msgspec.Struct):
+    timeUnixNano: int | None = None
+    observedTimeUnixNano: int | None = None
+    eventName: str | None = None
+    traceId: str | None = None
+    attributes: list[_KeyValue] | None = None
+
+
+class _ScopeLogs(msgspec.Struct):
+    logRecords: list[_Record] | None = None
+
+
+class _ResourceLogs(msgspec.Struct):
+    scopeLogs: list[_ScopeLogs] | None = None
+
+
+class _Request(msgspec.Struct):
+    resourceLogs: list[_ResourceLogs] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Request, strict=False)
+
+
+def decode_json(data: bytes) -> Evaluations:
+    """The evaluations of one request in OTLP/JSON.
+
+    Raises:
+        NotOtlp: no JSON, or JSON that is no export request of logs.
+    """
+    try:
+        request = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise NotOtlp(str(error)) from error
+    records = (
+        record
+        for group in request.resourceLogs or ()
+        for scope in group.scopeLogs or ()
+        for record in scope.logRecords or ()
+    )
+    return _evaluations(
+        (
+            record.eventName or "",
+            (record.traceId or "").lower(),
+            record.timeUnixNano or record.observedTimeUnixNano or 0,
+            record.attributes or (),
+            _json_value,
+        )
+        for record in records
+    )
+
+
+def decode_protobuf(data: bytes) -> Evaluations:
+    """The evaluations of one request in OTLP protobuf.
+
+    Raises:
+        NotOtlp: the bytes are no such message.
+    """
+    try:
+        request = ExportLogsServiceRequest.FromString(data)
+    except DecodeError as error:
+        raise NotOtlp("the bytes are no protobuf ExportLogsServiceRequest") from error
+    records = (
+        record
+        for group in request.resource_logs
+        for scope in group.scope_logs
+        for record in scope.log_records
+    )
+    return _evaluations(
+        (
+            record.event_name,
+            record.trace_id.hex(),
+            record.time_unix_nano or record.observed_time_unix_nano,
+            record.attributes,
+            _protobuf_value,
+        )
+        for record in records
+    )
+
+
+def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluations:
+    outcomes: list[OutcomeFact] = []
+    dropped = 0
+    for event_name, trace_id, time_ns, pairs, value_of in records:
+        found = {pair.key: value_of(pair.value) for pair in pairs}
+        fact = None
+        if (event_name or found.get(_NAME_BEFORE_EVENTS_HAD_A_FIELD)) == EVALUATION:
+            fact = _fact(trace_id, time_ns, found)
+        if fact is None:
+            dropped += 1
+        else:
+            outcomes.append(fact)
+    return Evaluations(outcomes, dropped)
+
+
+def _fact(trace_id: str, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact | None:
+    """None where nothing says pass or fail, or of which task."""
+    outcome = _VERDICTS.get(str(found.get(_LABEL)).strip().lower())
+    task_id = values.text(found.get(attributes.TASK_ID))
+    if task_id is None and trace_id.strip("0"):
+        task_id = f"trace:{trace_id}"
+    if outcome is None or task_id is None:
+        return None
+    recorded_ns = time_ns if 0 < time_ns <= _LATEST_NS else time.time_ns()
+    return OutcomeFact(
+        task_id=task_id, outcome=outcome, score=values.number(found.get(_SCORE)), recorded_ns=recorded_ns
+    )
+
+
+def _json_value(value: _AnyValue | None) -> Any:
+    if value is None:
+        return None
+    for scalar in (value.stringValue, value.intValue, value.doubleValue):
+        if scalar is not None:
+            return scalar
+    return value.boolValue
+
+
+def _protobuf_value(value: Any) -> Any:
+    field = value.WhichOneof("value")
+    return (
+        getattr(value, field)
+        if field in ("string_value", "bool_value", "int_value", "double_value")
+        else None
+    )

@@ -1,0 +1,71 @@
+"""A request of any signal → what of it is kept; the decoders by signal and encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from agentprof.model import OutcomeFact, RawSpan
+from agentprof_collector.receive import Batch, logs, metrics, otlp
+from agentprof_collector.receive.exchange import Media, Refused, Request, Signal, unpacked
+from agentprof_collector.receive.otlp import NotOtlp
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """What one request of any signal held."""
+
+    spans: list[RawSpan] = []
+    outcomes: list[OutcomeFact] = []
+    skipped: int = 0
+    """Spans left out because they had no trace id, no span id or no start."""
+    lost: int = 0
+    """Values left out because they were of a wrong type or size."""
+    dropped: int = 0
+    """Log records and metrics that nothing here has a use for."""
+
+
+def read(request: Request) -> Contents:
+    """Unpack and decode.
+
+    Raises:
+        Refused: the sender made a mistake, or the request is too large.
+    """
+    body = unpacked(request.encoding, request.body)
+    try:
+        return _READERS[request.signal, request.media](body)
+    except NotOtlp as error:
+        raise Refused(400, str(error)) from error
+    except RecursionError as error:
+        raise Refused(400, "the message is nested too deeply") from error
+
+
+def _spans(decode: Callable[[bytes], Batch]) -> Callable[[bytes], Contents]:
+    def contents(body: bytes) -> Contents:
+        batch = decode(body)
+        return Contents(spans=batch.spans, skipped=batch.skipped, lost=batch.lost)
+
+    return contents
+
+
+def _outcomes(decode: Callable[[bytes], logs.Evaluations]) -> Callable[[bytes], Contents]:
+    def contents(body: bytes) -> Contents:
+        found = decode(body)
+        return Contents(outcomes=found.outcomes, dropped=found.dropped)
+
+    return contents
+
+
+def _nothing(count: Callable[[bytes], int]) -> Callable[[bytes], Contents]:
+    return lambda body: Contents(dropped=count(body))
+
+
+_READERS: Final[Mapping[tuple[Signal, Media], Callable[[Any], Contents]]] = {
+    ("traces", "protobuf"): _spans(otlp.decode_protobuf),
+    ("traces", "json"): _spans(otlp.decode_json),
+    ("logs", "protobuf"): _outcomes(logs.decode_protobuf),
+    ("logs", "json"): _outcomes(logs.decode_json),
+    ("metrics", "protobuf"): _nothing(metrics.count_protobuf),
+    ("metrics", "json"): _nothing(metrics.count_json),
+}

@@ -1,0 +1,156 @@
+"""The collector as a whole: what is sent to it over its ports is stored, added up and told."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from support.collecting import agent_request, collecting
+
+from agentprof.model import OutcomeFact
+from agentprof_collector.collect.collector import Options
+from agentprof_collector.collect.lockfile import read_lock
+from agentprof_collector.stores import open_store
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+
+def ask(url: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+    """One request: a POST where there is a body."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request("GET" if body is None else "POST", path, body, named)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def send(url: str, body: bytes) -> None:
+    """One export request of spans that has to be taken whole."""
+    assert ask(url, "/v1/traces", body, content_type="application/x-protobuf") == (200, b"")
+
+
+def exported(target: str | None, body: bytes) -> ExportTraceServiceResponse:
+    """The same over gRPC."""
+    assert target is not None
+    with grpc.insecure_channel(target) as channel:
+        export = channel.unary_unary(EXPORT, response_deserializer=ExportTraceServiceResponse.FromString)
+        return export(body, timeout=30)
+
+
+def test_spans_of_both_transports_become_tasks() -> None:
+    """Added up when they are asked for, at the latest."""
+    with collecting() as collector:
+        send(collector.otlp_http_url, agent_request(1, calls=3))
+        send(collector.url, agent_request(2))
+        assert not exported(collector.otlp_grpc_target, agent_request(3)).HasField("partial_success")
+        collector.up_to_date()
+        calls = {task.task_id: task.calls for task in collector.store.tasks()}
+    assert calls == {f"trace:{1:032x}": 3, f"trace:{2:032x}": 1, f"trace:{3:032x}": 1}
+
+
+def test_what_was_stored_is_added_up_at_the_end(tmp_path: Path) -> None:
+    """Closing waits for it, and the lock file is gone."""
+    database = tmp_path / "a.duckdb"
+    with collecting(database) as collector:
+        send(collector.otlp_http_url, agent_request(1))
+        lock = read_lock(database)
+        assert lock is not None
+        assert (lock.url, lock.otlp_http) == (collector.url, collector.otlp_http_url)
+        assert lock.otlp_grpc == collector.otlp_grpc_target
+    assert read_lock(database) is None
+    with open_store(database, read_only=True) as store:
+        assert [task.calls for task in store.tasks()] == [1]
+
+
+def test_a_task_is_added_up_without_being_asked_for(tmp_path: Path) -> None:
+    """As soon as its root has come and nothing more."""
+    import threading
+
+    from agentprof_collector.collect.collector import Hooks
+
+    told = threading.Event()
+    with collecting(hooks=Hooks(added_up=lambda summary, spans: told.set())) as collector:
+        send(collector.otlp_http_url, agent_request(1))
+        assert told.wait(20)
+        assert [task.calls for task in collector.store.tasks()] == [1]
+
+
+def evaluation(trace: int, label: str, **attributes: Any) -> bytes:
+    """An export request of logs in JSON with one evaluation of a trace."""
+    found = {"gen_ai.evaluation.score.label": label, **attributes}
+    pairs = [{"key": key, "value": {"stringValue": str(value)}} for key, value in found.items()]
+    record = {
+        "eventName": "gen_ai.evaluation.result",
+        "timeUnixNano": "1700000000000000000",
+        "traceId": f"{trace:032x}",
+        "attributes": pairs,
+    }
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record, {}]}]}]}).encode()
+
+
+@pytest.mark.parametrize("first", ["spans", "evaluation"])
+def test_an_evaluation_becomes_the_outcome_of_its_task(first: str) -> None:
+    """Whichever of the two comes first."""
+    with collecting() as collector:
+        sent = {
+            "spans": ("/v1/traces", agent_request(1), "application/x-protobuf"),
+            "evaluation": ("/v1/logs", evaluation(1, "Pass"), "application/json"),
+        }
+        for name in sorted(sent, key=lambda name: name != first):
+            path, body, content_type = sent[name]
+            assert ask(collector.otlp_http_url, path, body, content_type=content_type)[0] == 200
+            collector.up_to_date()
+        (task,) = collector.store.tasks()
+        figures = ask(collector.url, "/metrics")[1].decode()
+    assert task.outcome == "success"
+    assert "agentprof_records_dropped_total 1.0" in figures
+
+
+def test_an_outcome_recorded_here_is_in_the_summary_at_once() -> None:
+    """Of a task that was added up before."""
+    with collecting() as collector:
+        send(collector.otlp_http_url, agent_request(1))
+        collector.up_to_date()
+        task_id = f"trace:{1:032x}"
+        collector.record_outcome(OutcomeFact(task_id=task_id, outcome="failure", score=0.25, recorded_ns=5))
+        task = collector.store.task(task_id)
+    assert task is not None
+    assert (task.outcome, task.score) == ("failure", 0.25)
+
+
+def test_it_says_how_it_is() -> None:
+    """Health for whoever restarts it, figures for Prometheus."""
+    with collecting() as collector:
+        send(collector.otlp_http_url, agent_request(1, calls=4))
+        for url in (collector.url, collector.otlp_http_url):
+            status, body = ask(url, "/healthz")
+            assert (status, json.loads(body)) == (200, {"status": "ok", "troubles": []})
+        figures = ask(collector.url, "/metrics")[1].decode()
+    assert "agentprof_spans_stored_total 5.0" in figures
+    assert 'agentprof_requests_total{answer="200",signal="traces",transport="http"} 1.0' in figures
+
+
+def test_beyond_loopback_a_token_is_asked_of_everyone() -> None:
+    """Over HTTP as over gRPC; the health is for whoever restarts it."""
+    secret = "a-secret-of-some-length"
+    with collecting(options=Options(otlp_grpc_port=0, token=secret)) as collector:
+        body = agent_request(1)
+        kind = {"content_type": "application/x-protobuf"}
+        for wrong in ({}, {"authorization": "Bearer x"}, {"authorization": secret}):
+            assert ask(collector.otlp_http_url, "/v1/traces", body, **kind, **wrong)[0] == 401
+            assert ask(collector.url, "/api/v1/tasks", **wrong)[0] == 401
+        with pytest.raises(grpc.RpcError) as refused:
+            exported(collector.otlp_grpc_target, body)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        right = {"authorization": f"Bearer {secret}"}
+        assert ask(collector.otlp_http_url, "/v1/traces", body, **kind, **right)[0] == 200
+        assert ask(collector.url, "/api/v1/tasks", **right)[0] == 200
+        assert ask(collector.url, "/healthz")[0] == 200
