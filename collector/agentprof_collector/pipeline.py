@@ -65,7 +65,7 @@ class Intake:
         if spans:
             self._store.add_spans(spans, pairs_of(spans), arrived_ns=arrived_ns)
         for fact in outcomes:
-            self._store.add_outcome(fact)
+            self._store.add_outcome(fact, arrived_ns=arrived_ns)
 
 
 class Pipeline:

@@ -30,11 +30,12 @@ from agentprof_collector.collect.retention import Retention
 from agentprof_collector.collect.servers import Servers
 from agentprof_collector.collect.sockets import listening, url_of
 from agentprof_collector.collect.writer import PassOn, Received, Writer
-from agentprof_collector.errors import AgentprofError, StoreUnusable
+from agentprof_collector.errors import AgentprofError, StoreError, StoreUnusable
 from agentprof_collector.phase_export import PhaseExporter
 from agentprof_collector.pipeline import Intake
 from agentprof_collector.receive import asgi
-from agentprof_collector.receive.exchange import Answer, Budget, Request
+from agentprof_collector.receive.exchange import Answer, Budget, Refused, Request
+from agentprof_collector.receive.read import Contents
 from agentprof_collector.recompute import AddedUp
 from agentprof_collector.stores import Store
 
@@ -158,9 +159,15 @@ class Collector:
         self._adder.up_to_date(task_ids)
 
     def record_outcome(self, fact: OutcomeFact) -> None:
-        """See `Served`."""
-        self.store.add_outcome(fact)
-        self._adder.concerns([fact.task_id], fact.recorded_ns)
+        """See `Served`.
+
+        Raises:
+            StoreError: it cannot be stored now.
+        """
+        try:
+            self._writer.keep(Contents(outcomes=[fact])).result()
+        except Refused as refused:
+            raise StoreError(str(refused)) from refused
         self._adder.up_to_date([fact.task_id])
 
     def stop(self) -> None:

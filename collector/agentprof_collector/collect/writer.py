@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Waiting(NamedTuple):
-    request: Request
+    read: Callable[[], Contents]
     answer: Future[Answer]
 
 
@@ -94,16 +94,28 @@ class Writer:
         Returns:
             The answer, when what it acknowledges is durable; or `Refused`.
         """
-        answer: Future[Answer] = Future()
         size_bytes = len(request.body)
+        answer: Future[Answer] = Future()
         answer.add_done_callback(lambda _: self._budget.give_back(size_bytes))
+        return self._queue(lambda: self._read(request), answer)
+
+    def keep(self, contents: Contents) -> Future[Answer]:
+        """Queue what came in no request; see `submit`."""
+        return self._queue(lambda: contents, Future())
+
+    def _queue(self, read: Callable[[], Contents], answer: Future[Answer]) -> Future[Answer]:
         with self._changed:
             if self._closing or not self._thread.is_alive():
                 answer.set_exception(put_off("the collector is stopping"))
             else:
-                self._waiting.append(_Waiting(request, answer))
+                self._waiting.append(_Waiting(read, answer))
                 self._changed.notify()
         return answer
+
+    def _read(self, request: Request) -> Contents:
+        contents = read(request)
+        self._pass_on(request)
+        return contents
 
     def close(self) -> None:
         """Take no more, and answer what waits."""
@@ -127,17 +139,16 @@ class Writer:
         group: list[_Read] = []
         spans = 0
         while self._waiting and spans < SPANS_PER_COMMIT:
-            request, answer = self._waiting.popleft()
+            read_next, answer = self._waiting.popleft()
             if not answer.set_running_or_notify_cancel():
                 continue
             try:
-                contents = read(request)
-                self._pass_on(request)
+                contents = read_next()
                 understood = self._intake.understand(contents.spans)
             except Refused as refused:
                 answer.set_exception(refused)
             except Exception as error:  # noqa: BLE001 (it must not cost the others)
-                _log.exception("a request of %s could not be read", request.signal)
+                _log.exception("a request could not be read")
                 answer.set_exception(Refused(500, f"{type(error).__name__} while reading the request"))
             else:
                 group.append(_Read(contents, understood, answer))
