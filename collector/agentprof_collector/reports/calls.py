@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,8 +12,11 @@ from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.summary import TOKENS
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
+from agentprof_collector.reports.selection import Selection, selected
 from agentprof_collector.stores import Store
+
+_TASKS_AT_ONCE = 100
+"""Whose spans are in memory together."""
 
 # In the order they follow each other in a call.
 _PHASES = (
@@ -39,17 +43,21 @@ _COLUMNS = tuple(column for field in CallRow.__struct_fields__ for column in _NE
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Calls in the order they started, task by task."""
-    summaries = without_sub_tasks(selected(store, selection))
-    spans = spans_of_tasks(store, summaries)
-    found: list[CallRow] = []
-    for summary in summaries:
-        found += call_rows(summary.task_id, spans[summary.task_id])
+    found = list(itertools.islice(_rows(store, selection), selection.limit))
+    full = selection.limit is not None and len(found) == selection.limit
     return {
         "schema": 1,
         "selection": selection.to_dict(),
-        "count": len(found),
-        "calls": [msgspec.to_builtins(row) for row in found[: selection.limit]],
+        "count": sum(group["calls"] for group in store.groups(selection.tops)) if full else len(found),
+        "calls": [msgspec.to_builtins(row) for row in found],
     }
+
+
+def _rows(store: Store, selection: Selection) -> Iterator[CallRow]:
+    for summaries in selected(store, selection, _TASKS_AT_ONCE):
+        spans = spans_of_tasks(store, summaries)
+        for summary in summaries:
+            yield from call_rows(summary.task_id, spans[summary.task_id])
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

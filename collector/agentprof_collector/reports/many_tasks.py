@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from agentprof.rollup.many import many
-from agentprof.summary import TIMELINE, TOKENS
+from agentprof.rollup.many import row
+from agentprof.summary import SCHEMA, TIMELINE, TOKENS, TaskSummary
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, selected
-from agentprof_collector.stores import Store
+from agentprof_collector.reports.selection import Selection
+from agentprof_collector.stores import ListPlace, Store
 
+_FARTHEST = 2**63
 _TASK_COLUMNS = (
     "task_id",
     "name",
@@ -69,9 +70,16 @@ _GROUP_COLUMNS = (
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows without profiles, groups over all selected tasks, and where the next page begins."""
-    found = many(selected(store, selection), selection.group_by, selection.to_dict())
-    shown, following = _page(found["tasks"], selection)
-    whole: dict[str, Any] = msgspec.to_builtins(found | {"tasks": shown, "next": following})
+    shown, following = _page(store, selection)
+    whole: dict[str, Any] = msgspec.to_builtins(
+        {
+            "schema": SCHEMA,
+            "selection": selection.to_dict(),
+            "tasks": [row(summary) for summary in shown],
+            "groups": store.groups(selection.tops, selection.group_by),
+            "next": following,
+        }
+    )
     return whole
 
 
@@ -82,27 +90,24 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [flat_row(task, _TASK_COLUMNS) for task in document["tasks"]]
 
 
-def _page(tasks: list[dict[str, Any]], selection: Selection) -> tuple[list[dict[str, Any]], str | None]:
+def _page(store: Store, selection: Selection) -> tuple[list[TaskSummary], str | None]:
     """The tasks after the cursor, at most `limit`, and the cursor of what follows them."""
-    rest = tasks
-    if selection.after is not None:
-        place = cursor_place(selection.after)
-        rest = [task for task in tasks if _place(task) > place]
-    shown = rest[: selection.limit]
-    return shown, f"{shown[-1]['start_ns']}:{shown[-1]['task_id']}" if len(shown) < len(rest) else None
+    after = None if selection.after is None else cursor_place(selection.after)
+    if selection.limit is None:
+        return store.tasks(selection.tops, after=after), None
+    found = store.tasks(selection.tops, after=after, limit=selection.limit + 1)
+    shown = found[: selection.limit]
+    return shown, f"{shown[-1].start_ns}:{shown[-1].task_id}" if len(shown) < len(found) else None
 
 
-def cursor_place(cursor: str) -> tuple[int, str]:
-    """Where a page ended, as a key that sorts like the rows.
+def cursor_place(cursor: str) -> ListPlace:
+    """Where a page ended.
 
     Raises:
         ValueError: the text was not given as `next` by a page before.
     """
-    start_ns, colon, task_id = cursor.partition(":")
-    if not colon:
+    start, colon, task_id = cursor.partition(":")
+    start_ns = int(start) if colon else _FARTHEST
+    if abs(start_ns) >= _FARTHEST:
         raise ValueError("expected the value of next of the page before")
-    return -int(start_ns), task_id
-
-
-def _place(task: Mapping[str, Any]) -> tuple[int, str]:
-    return -task["start_ns"], task["task_id"]
+    return ListPlace(start_ns, task_id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentprof.summary import TOKENS
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, selected
+from agentprof_collector.reports.selection import Selection, the_task
 from agentprof_collector.stores import Store
 
 _FIGURES = ("path_ns", "busy_ns", "calls", *(f"tokens.{name}" for name in TOKENS), "cost_usd")
@@ -23,8 +23,7 @@ _COLUMNS = (
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The summary of the selected task."""
-    (summary,) = selected(store, selection)
-    return summary.to_dict()
+    return the_task(store, selection).to_dict()
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

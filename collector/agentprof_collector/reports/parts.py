@@ -11,9 +11,10 @@ import msgspec
 from agentprof._render import bounded
 from agentprof.summary import TOKENS, NodeRow, TaskSummary
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, selected, without_sub_tasks
+from agentprof_collector.reports.selection import Selection, selected
 from agentprof_collector.stores import Store
 
+_SUMMARIES_AT_ONCE = 5_000
 _COLUMNS = (
     "name",
     "tasks",
@@ -54,8 +55,9 @@ class PartRow(msgspec.Struct, kw_only=True):
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows by the most time on the timeline first, then by name."""
     found: dict[str, PartRow] = {}
-    for summary in without_sub_tasks(selected(store, selection)):
-        _add_summary(found, summary, str(selection.by))
+    for summaries in selected(store, selection, _SUMMARIES_AT_ONCE):
+        for summary in summaries:
+            _add_summary(found, summary, str(selection.by))
     ordered = sorted(found.values(), key=lambda row: (-row.path_ns, row.name))
     return {
         "schema": 1,

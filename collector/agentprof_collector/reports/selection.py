@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import TaskNotFound
-from agentprof_collector.stores import Store, TaskFilter
+from agentprof_collector.stores import ListPlace, Store, TaskFilter
 
 By = Literal["step", "agent", "tool", "model"]
 
@@ -25,6 +26,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`success`, `failure` or `unknown`."""
     labels: dict[str, str] = {}
     """Only tasks that carry all of these."""
+    service: str | None = None
+    """Only tasks in which this service took part."""
+    since_ns: int | None = None
+    """Only tasks that started then or later, ns since the epoch."""
+    until_ns: int | None = None
+    """Only tasks that started before."""
+    search: str | None = None
+    """Only tasks whose name or id contains the text, in whatever case."""
     by: By | None = None
     group_by: str | None = None
     """`name`, `outcome` or `label.KEY`."""
@@ -34,9 +43,19 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The `next` of the page before."""
 
     @property
-    def filter(self) -> TaskFilter:
-        """Which of many tasks."""
-        return TaskFilter(ids=self.ids, name=self.name, outcome=self.outcome, labels=self.labels)
+    def tops(self) -> TaskFilter:
+        """The selected tasks that are not already counted in another of them."""
+        return TaskFilter(
+            ids=self.ids if self.task_id is None else (self.task_id,),
+            name=self.name,
+            outcome=self.outcome,
+            labels=self.labels,
+            service=self.service,
+            since_ns=self.since_ns,
+            until_ns=self.until_ns,
+            search=self.search,
+            tops=True,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked for, in JSON form."""
@@ -44,21 +63,28 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found
 
 
-def selected(store: Store, selection: Selection) -> list[TaskSummary]:
-    """The summaries the filters leave, latest start first.
+def the_task(store: Store, selection: Selection) -> TaskSummary:
+    """The one task that is selected.
+
+    Raises:
+        TaskNotFound: it is not there.
+    """
+    task_id = selection.task_id or ""
+    summary = store.task(task_id)
+    if summary is None:
+        raise TaskNotFound(task_id)
+    return summary
+
+
+def selected(store: Store, selection: Selection, at_once: int) -> Iterator[list[TaskSummary]]:
+    """The selected tasks that are not counted in another of them, latest start first, some at once.
 
     Raises:
         TaskNotFound: the one task asked for is not there.
     """
     if selection.task_id is not None:
-        summary = store.task(selection.task_id)
-        if summary is None:
-            raise TaskNotFound(selection.task_id)
-        return [summary]
-    return store.tasks(selection.filter)
-
-
-def without_sub_tasks(summaries: list[TaskSummary]) -> list[TaskSummary]:
-    """The tasks that are not already counted in another of the list."""
-    ids = {summary.task_id for summary in summaries}
-    return [summary for summary in summaries if summary.parent_task_id not in ids]
+        the_task(store, selection)
+    after: ListPlace | None = None
+    while found := store.tasks(selection.tops, after=after, limit=at_once):
+        yield found
+        after = ListPlace(found[-1].start_ns, found[-1].task_id)

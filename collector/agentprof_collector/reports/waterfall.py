@@ -13,7 +13,7 @@ from agentprof.rollup.waterfall import SpanRow, waterfall
 from agentprof.summary import TOKENS
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, selected
+from agentprof_collector.reports.selection import Selection, the_task
 from agentprof_collector.stores import Store
 
 _COLUMNS = tuple(
@@ -25,7 +25,7 @@ _COLUMNS = tuple(
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The runs of the selected task in the order of its tree; of more than the limit the longest."""
-    (summary,) = selected(store, selection)
+    summary = the_task(store, selection)
     spans = spans_of_tasks(store, [summary])
     found = waterfall(summary.task_id, spans[summary.task_id], selection.limit)
     return {
