@@ -7,6 +7,7 @@ from typing import Final
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import attributes
+from agentprof._connecting import Connecting
 from agentprof._gaps import gaps_between
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer
@@ -73,6 +74,14 @@ def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, e
         said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
         said[attributes.INTER_TOKEN + "max"] = gaps.max_ns / _NS
         said[attributes.INTER_TOKEN_HISTOGRAM] = gaps.histogram
+
+
+def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> None:
+    """Add what it took to get a connection, and the parts of it that were there."""
+    say_phase(said, "connect", Phase(ns=connecting.ns, source="observed"))
+    for part in ("pool", "tls"):
+        if part in connecting.parts:
+            said[attributes.CONNECT + part] = connecting.parts[part] / _NS
 
 
 def say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:

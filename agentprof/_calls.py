@@ -15,14 +15,14 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
 from agentprof._asked import say_request
-from agentprof._call_span import say_answer, say_phase, say_times, say_usage
+from agentprof._call_span import say_answer, say_connecting, say_phase, say_times, say_usage
 from agentprof._clock import stamp_ns
+from agentprof._connecting import Connecting
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._runtime import Runtime
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
-from agentprof.model import Phase
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
@@ -69,7 +69,7 @@ class Call:
         "asks_for_usage",
         "attempts",
         "body",
-        "connect_ns",
+        "connecting",
         "hides_usage",
         "owner",
         "status_code",
@@ -109,8 +109,8 @@ class Call:
         """Whether the request should ask for the usage of its stream."""
         self.hides_usage = False
         """Whether the usage chunk of the stream was asked for by us and not by the program."""
-        self.connect_ns = 0
-        """What the last attempt took to get a connection: waiting for one, TCP and TLS."""
+        self.connecting: Connecting | None = None
+        """What the last attempt took to get a connection."""
         self.owner: Any = None
         """The HTTP client that makes the call, where no SDK does."""
         self.status_code: int | None = None
@@ -160,13 +160,19 @@ class Call:
     def attempt(self) -> str | None:
         """An HTTP exchange begins; gives the `traceparent` it should carry, if any."""
         self.attempts += 1
-        self.connect_ns = 0
+        self.connecting = None
         if not self._propagate:
             return None
         context = self._span.get_span_context()
         if not context.is_valid:
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
+
+    def connected(self, part: str, ns: int) -> None:
+        """A part of getting a connection is over: `pool`, `tls` or `tcp`, which is the rest."""
+        if self.connecting is None:
+            self.connecting = Connecting()
+        self.connecting.add(part, ns)
 
     def attempt_failed(self, status: str) -> None:
         """The exchange gave no answer and will be repeated after a pause that begins now."""
@@ -330,8 +336,8 @@ class Call:
             say_times(said, arrivals, self._began, end)
         if self._first_byte is not None:
             said[attributes.FIRST_BYTE] = (self._first_byte - self._began) / _NS
-        if self.connect_ns:
-            say_phase(said, "connect", Phase(ns=self.connect_ns, source="observed"))
+        if self.connecting is not None:
+            say_connecting(said, self.connecting)
         for name, phase in answer.phases.items():
             say_phase(said, name, phase)
         said[attributes.ATTEMPTS] = self.attempts

@@ -17,6 +17,7 @@ from typing import Any, Final
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
+from agentprof._connecting import Stretch
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
@@ -93,13 +94,56 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
         if call is None:
             return await original(self, req, *args, **kwargs)
         _to_send(call, req)
-        began = stamp_ns()
+        stretch = Stretch(call, "tcp")
         try:
             return await original(self, req, *args, **kwargs)
         finally:
-            call.connect_ns += stamp_ns() - began
+            stretch.over()
 
     return connect
+
+
+def _part(part: str) -> Callable[[Any], Any]:
+    """Measures a method as a part of getting a connection."""
+
+    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        async def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = _calls.current_call()
+            if call is None:
+                return await original(self, *args, **kwargs)
+            stretch = Stretch(call, part)
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                stretch.over()
+
+        return measured
+
+    return replaced
+
+
+def _with_handshake(original: Callable[..., Any]) -> Callable[..., Any]:
+    """TCP, then TLS: the event loop makes its protocol in between, before it begins with the handshake."""
+
+    @functools.wraps(original)
+    async def _wrap_create_connection(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        if call is None or not kwargs.get("ssl") or not args or not callable(args[0]):
+            return await original(self, *args, **kwargs)
+        stretches: list[Stretch] = []
+
+        def protocol() -> Any:
+            stretches.append(Stretch(call, "tls"))
+            return args[0]()
+
+        try:
+            return await original(self, protocol, *args[1:], **kwargs)
+        finally:
+            if stretches:
+                stretches[0].over()
+
+    return _wrap_create_connection
 
 
 def _to_send(call: Call, request: Any) -> None:
@@ -250,5 +294,10 @@ def _end(original: Callable[..., Any]) -> Callable[..., Any]:
 _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
     "aiohttp.client": [("ClientSession", "_request", _request)],
     "aiohttp.client_reqrep": [("ClientResponse", "close", _end), ("ClientResponse", "release", _end)],
-    "aiohttp.connector": [("BaseConnector", "connect", _connect)],
+    "aiohttp.connector": [
+        ("BaseConnector", "connect", _connect),
+        ("BaseConnector", "_wait_for_available_connection", _part("pool")),
+        ("TCPConnector", "_wrap_create_connection", _with_handshake),
+        ("TCPConnector", "_start_tls_connection", _part("tls")),
+    ],
 }

@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from agentprof import _calls
-from agentprof._clock import stamp_ns
+from agentprof._calls import Call
+from agentprof._connecting import Stretch
 from agentprof._patching import Patch, patches_in
 
 MODULES: Final[tuple[str, ...]] = (
@@ -16,10 +17,16 @@ MODULES: Final[tuple[str, ...]] = (
     "httpcore._sync.connection_pool",
     "httpcore._async.connection",
     "httpcore._async.connection_pool",
+    "httpcore._backends.sync",
+    "httpcore._backends.anyio",
+    "httpcore._backends.trio",
     "httpcore2._sync.connection",
     "httpcore2._sync.connection_pool",
     "httpcore2._async.connection",
     "httpcore2._async.connection_pool",
+    "httpcore2._backends.sync",
+    "httpcore2._backends.anyio",
+    "httpcore2._backends.trio",
 )
 
 
@@ -28,73 +35,64 @@ def patches(module: ModuleType) -> list[Patch]:
     return patches_in(module, _WANTED[module.__name__.rpartition(".")[2]])
 
 
-def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def _connect(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _calls.current_call()
-        if call is None:
-            return original(self, *args, **kwargs)
-        began = stamp_ns()
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            call.connect_ns += stamp_ns() - began
+def _sync(part: str) -> Callable[[Any], Any]:
+    """Measures a method as a part of getting a connection."""
 
-    return _connect
+    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = _call_of(self)
+            if call is None:
+                return original(self, *args, **kwargs)
+            stretch = Stretch(call, part)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                stretch.over()
 
+        return measured
 
-def _connect_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def _connect(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _calls.current_call()
-        if call is None:
-            return await original(self, *args, **kwargs)
-        began = stamp_ns()
-        try:
-            return await original(self, *args, **kwargs)
-        finally:
-            call.connect_ns += stamp_ns() - began
-
-    return _connect
+    return replaced
 
 
-def _wait(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def wait_for_connection(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = None if self.connection is not None else _calls.current_call()
-        if call is None:
-            return original(self, *args, **kwargs)
-        began = stamp_ns()
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            call.connect_ns += stamp_ns() - began
+def _async(part: str) -> Callable[[Any], Any]:
+    """The same for a coroutine function."""
 
-    return wait_for_connection
+    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        async def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = _call_of(self)
+            if call is None:
+                return await original(self, *args, **kwargs)
+            stretch = Stretch(call, part)
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                stretch.over()
+
+        return measured
+
+    return replaced
 
 
-def _wait_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def wait_for_connection(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = None if self.connection is not None else _calls.current_call()
-        if call is None:
-            return await original(self, *args, **kwargs)
-        began = stamp_ns()
-        try:
-            return await original(self, *args, **kwargs)
-        finally:
-            call.connect_ns += stamp_ns() - began
-
-    return wait_for_connection
+def _call_of(owner: Any) -> Call | None:
+    """The open call, unless `owner` is a request in a pool that has its connection already."""
+    return None if getattr(owner, "connection", None) is not None else _calls.current_call()
 
 
 _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
     "connection": [
-        ("HTTPConnection", "_connect", _connect),
-        ("AsyncHTTPConnection", "_connect", _connect_async),
+        ("HTTPConnection", "_connect", _sync("tcp")),
+        ("AsyncHTTPConnection", "_connect", _async("tcp")),
     ],
     "connection_pool": [
-        ("PoolRequest", "wait_for_connection", _wait),
-        ("AsyncPoolRequest", "wait_for_connection", _wait_async),
+        ("PoolRequest", "wait_for_connection", _sync("pool")),
+        ("AsyncPoolRequest", "wait_for_connection", _async("pool")),
     ],
+    "sync": [
+        ("SyncStream", "start_tls", _sync("tls")),
+        ("TLSinTLSStream", "start_tls", _sync("tls")),
+    ],
+    "anyio": [("AnyIOStream", "start_tls", _async("tls"))],
+    "trio": [("TrioStream", "start_tls", _async("tls"))],
 }

@@ -16,6 +16,7 @@ from typing import Any, Final
 from agentprof import _calls, _guard
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
+from agentprof._connecting import Stretch
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
@@ -32,7 +33,11 @@ _OBSERVER: Final = "_agentprof_observer"
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in one of the modules; what a version of the library lacks is not."""
-    return patches_in(module, _WANTED[module.__name__])
+    found = patches_in(module, _WANTED[module.__name__])
+    handshake = vars(module).get("ssl_wrap_socket") if module.__name__ == "urllib3.connection" else None
+    if handshake is not None:
+        found.append(Patch(module, "ssl_wrap_socket", handshake, _wrap_socket(handshake)))
+    return found
 
 
 # --- the body ------------------------------------------------------------------------------------
@@ -213,13 +218,30 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _calls.current_call()
         if call is None:
             return original(self)
-        began = stamp_ns()
+        stretch = Stretch(call, "tcp")
         try:
             return original(self)
         finally:
-            call.connect_ns += stamp_ns() - began
+            stretch.over()
 
     return connect
+
+
+def _wrap_socket(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The TLS handshake."""
+
+    @functools.wraps(original)
+    def ssl_wrap_socket(*args: Any, **kwargs: Any) -> Any:
+        call = _calls.current_call()
+        if call is None:
+            return original(*args, **kwargs)
+        stretch = Stretch(call, "tls")
+        try:
+            return original(*args, **kwargs)
+        finally:
+            stretch.over()
+
+    return ssl_wrap_socket
 
 
 def _get_conn(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,11 +250,11 @@ def _get_conn(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _calls.current_call() if self.block else None  # others never wait
         if call is None:
             return original(self, *args, **kwargs)
-        began = stamp_ns()
+        stretch = Stretch(call, "pool")
         try:
             return original(self, *args, **kwargs)
         finally:
-            call.connect_ns += stamp_ns() - began
+            stretch.over()
 
     return _get_conn
 

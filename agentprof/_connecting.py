@@ -1,0 +1,45 @@
+"""How long it took to get a connection, and for what: measured by the seams of HTTP libraries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentprof._clock import stamp_ns
+
+if TYPE_CHECKING:
+    from agentprof._calls import Call
+
+
+class Connecting:
+    """Times of one attempt in ns, by part: `pool` (waiting for a free connection), `tcp` (DNS and TCP), `tls`."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: dict[str, int] = {}
+
+    def add(self, part: str, ns: int) -> None:
+        """Add to a part."""
+        self.parts[part] = self.parts.get(part, 0) + ns
+
+    @property
+    def ns(self) -> int:
+        """All of it."""
+        return sum(self.parts.values())
+
+
+class Stretch:
+    """A stretch of getting a connection; what its parts have measured themselves is not in it again."""
+
+    __slots__ = ("_began", "_call", "_known", "_part")
+
+    def __init__(self, call: Call, part: str) -> None:
+        self._call, self._part = call, part
+        self._known = call.connecting.ns if call.connecting is not None else 0
+        self._began = stamp_ns()
+
+    def over(self) -> None:
+        """It ends now."""
+        took = stamp_ns() - self._began
+        inside = (self._call.connecting.ns if self._call.connecting is not None else 0) - self._known
+        self._call.connected(self._part, max(took - inside, 0))
