@@ -38,11 +38,16 @@ class Follower:
 
     @contextlib.contextmanager
     def running(self, url: str) -> Iterator[None]:
-        """While the program runs: say where the page is, at once where tasks are followed, else after a while."""
+        """While the program runs: says where the page is, at once where tasks are followed, else after a while."""
         if not self._tells_page:
             yield
             return
-        after = threading.Timer(0.0 if self._tasks else LONG_S, self._say, [f"tasks are shown at {url}"])
+        text = f"tasks are shown at {url}"
+        if self._tasks:
+            self._say(text)
+            yield
+            return
+        after = threading.Timer(LONG_S, self._say, [text])
         after.daemon = True
         after.start()
         try:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import threading
 from collections.abc import Sequence
 from typing import Final
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agentprof_collector.collect.connection import Connection
+from agentprof_collector.receive.asgi import refusal
+from agentprof_collector.receive.exchange import put_off
 
 _KEEP_ALIVE_S: Final = 60
 _GRACE_S: Final = 10
 """How long the end may wait for requests that are being answered."""
 _CONNECTIONS: Final = 1000
+"""Of each server. What comes beyond them is put off; beyond twice as many it is cut off."""
 _HEADERS_BYTES: Final = 64 * 1024
 
 
@@ -26,7 +33,7 @@ class Servers:
 
     def __init__(self, applications: Sequence[tuple[socket.socket, ASGIApp]]) -> None:
         self._sockets = [bound for bound, _ in applications]
-        self._servers = [uvicorn.Server(_config(application)) for _, application in applications]
+        self._servers = [_Server(application) for _, application in applications]
         self._thread = threading.Thread(target=self._run, name="agentprof-http", daemon=True)
 
     @property
@@ -55,10 +62,30 @@ class Servers:
         await asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in pairs))
 
 
-def _config(application: ASGIApp) -> uvicorn.Config:
+class _Server(uvicorn.Server):
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+        self._limit = connection_limit()
+        super().__init__(_config(self._limited, 2 * self._limit))
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        application = self._application
+        if scope["type"] == "http" and len(self.server_state.connections) > self._limit:
+            refused = put_off("too many connections are open")
+            application = refusal(refused, Headers(scope=scope).get("content-type", ""))
+        await application(scope, receive, send)
+
+
+def connection_limit() -> int:
+    """Connections a server answers: files are left for the database, and for the other server."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _CONNECTIONS if soft == resource.RLIM_INFINITY else min(_CONNECTIONS, soft // 8)
+
+
+def _config(application: ASGIApp, most_connections: int) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -67,6 +94,6 @@ def _config(application: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,
-        limit_concurrency=_CONNECTIONS,
+        limit_concurrency=most_connections,
         h11_max_incomplete_event_size=_HEADERS_BYTES,
     )

@@ -180,7 +180,7 @@ def _connect(path: Path | None, read_only: bool) -> Cursor:
     if read_only and not path.exists():
         raise StoreMissing(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return duckdb.connect(path, read_only=read_only, config=_CONFIG)
     except OSError as error:
         raise StoreUnusable(path, f"cannot be opened ({error.strerror or error})") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.model_server import CHAT, ModelServer
-from support.runs import ran
+from support.runs import RUN, ran, started
 
 
 def test_tasks_of_the_program_are_tasks(
@@ -240,3 +241,32 @@ def test_calls_in_a_pool_that_is_left_are_all_recorded(
     )
     run, tasks = ran(["--quiet"], [sys.executable, file, server.url], environment)
     assert (run.returncode, sum(task["calls"] for task in tasks)) == (0, 5)
+
+
+def test_a_run_can_be_followed(script: Any, environment: dict[str, str], server: ModelServer) -> None:
+    """Its page answers while the program runs, and each task has its line when it is finished."""
+    file = script(
+        """
+        import re, sys, urllib.request
+        import agentprof
+        from openai import OpenAI
+        agentprof.instrument()
+        client = OpenAI(base_url=sys.argv[1], api_key="key")
+        with agentprof.task("answer", id="one"):
+            client.chat.completions.create(model="gpt-4o-mini", messages=[])
+        agentprof.flush()
+        address = sys.stdin.readline().strip()
+        with urllib.request.urlopen(address + "/api/v1/tasks/one") as answer:
+            print(answer.read().decode())
+        """
+    )
+    command = [*RUN, "--follow", "--", sys.executable, str(file), server.url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, environment, **pipes) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        address = told.removeprefix("agentprof: tasks are shown at ").strip()
+        out, err = process.communicate(address + "\n", timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads(out)["calls"] == 1
+    assert "agentprof: answer: " in err
