@@ -60,7 +60,7 @@ class DuckDbStore:
     def spans_of(self, trace_ids: Collection[str]) -> list[Span]:
         """See `Store.spans_of`."""
 
-        def work(cursor: Cursor) -> list[str]:
+        def work(cursor: Cursor) -> list[bytes]:
             places = _column(cursor, "select_batches", trace_ids=list(trace_ids))
             return _column(cursor, "select_bodies", places=places) if places else []
 

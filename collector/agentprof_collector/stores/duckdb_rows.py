@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,9 @@ from agentprof.summary import TaskSummary
 from agentprof_collector.stores import TaskRow
 from agentprof_collector.stores.task_columns import AMOUNT_PLACES, AMOUNTS, KNOWN_SUMS, SUMS, figures
 
-SPANS_IN_A_BODY: Final = 32
-"""So that a body stays small: to read one, DuckDB unpacks up to 2,048 of them."""
+_LEVEL: Final = 3
+"""Of zlib, for what the rows hold whole: five to six times smaller for 3 µs a span. What DuckDB makes of such
+texts takes four times as much room or, packed as tightly, is read 2,048 rows at a time."""
 
 _AMOUNT: Final = f"DECIMAL(38, {AMOUNT_PLACES})"
 _TYPES: Final = {
@@ -28,7 +30,7 @@ _TYPES: Final = {
     "trace_ids": "VARCHAR[]",
     "spans": "BIGINT",
     "facts": "BIGINT",
-    "summary": "VARCHAR",
+    "summary": "BLOB",
     "exact": "BOOLEAN",
     "wall_ns": "BIGINT",
     "cost_complete": "BOOLEAN",
@@ -65,7 +67,7 @@ def task_columns(rows: Sequence[TaskRow]) -> dict[str, list[Any]]:
         "trace_ids": [summary.trace_ids for summary in summaries],
         "spans": [row.spans for row in rows],
         "facts": [row.facts for row in rows],
-        "summary": [_encode(summary).decode() for summary in summaries],
+        "summary": [zlib.compress(_encode(summary), _LEVEL) for summary in summaries],
         "cost_complete": [summary.cost_complete for summary in summaries],
         **figures(summaries),
     }
@@ -73,28 +75,21 @@ def task_columns(rows: Sequence[TaskRow]) -> dict[str, list[Any]]:
 
 def batch_columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
     """The columns of the rows that keep the spans."""
-    trace_ids, counts, bodies = [], [], []
-    for trace_id, members in _pieces(spans):
-        trace_ids.append(trace_id)
-        counts.append(len(members))
-        bodies.append(_encode(members).decode())
-    return {"trace_ids": trace_ids, "spans": counts, "bodies": bodies}
-
-
-def spans_in(body: str) -> list[Span]:
-    """The spans of a row."""
-    return _decode_spans(body)
-
-
-def summary_in(text: str) -> TaskSummary:
-    """The summary of a row."""
-    return _decode_summary(text)
-
-
-def _pieces(spans: Sequence[Span]) -> Iterator[tuple[str, list[Span]]]:
     by_trace: dict[str, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
-    for trace_id, members in by_trace.items():
-        for at in range(0, len(members), SPANS_IN_A_BODY):
-            yield trace_id, members[at : at + SPANS_IN_A_BODY]
+    return {
+        "trace_ids": list(by_trace),
+        "spans": [len(members) for members in by_trace.values()],
+        "bodies": [zlib.compress(_encode(members), _LEVEL) for members in by_trace.values()],
+    }
+
+
+def spans_in(body: bytes) -> list[Span]:
+    """The spans of a row."""
+    return _decode_spans(zlib.decompress(body))
+
+
+def summary_in(packed: bytes) -> TaskSummary:
+    """The summary of a row."""
+    return _decode_summary(zlib.decompress(packed))

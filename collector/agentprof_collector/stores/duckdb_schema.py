@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from agentprof.model import Span
+from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.stores import TaskRow
 from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
-from agentprof_collector.stores.duckdb_rows import INSERT_TASKS, SPANS_IN_A_BODY, summary_in, task_columns
+from agentprof_collector.stores.duckdb_rows import INSERT_TASKS, batch_columns, task_columns
 
 SCHEMA_VERSION: Final = 2
-_ROWS_AT_ONCE: Final = 1_000
+_ROWS_AT_ONCE: Final = 5_000
 _TABLES: Final = ("batches", "task_traces", "outcomes", "tasks")
 
 
@@ -73,20 +78,29 @@ def _create(cursor: Cursor) -> None:
 
 
 def _from_version_1(cursor: Cursor) -> None:
-    """One row a span becomes one row a trace; rows of tasks get their columns from the summaries."""
+    """What was one row a span becomes one row a trace; rows of tasks get their columns from the summaries."""
     for name in ("tasks", "outcomes"):
         cursor.execute(f"ALTER TABLE {name} RENAME TO {name}_1")
     cursor.execute("DROP TABLE agentprof_meta")
     _create(cursor)
-    cursor.execute(sql("batches_of_version_1"), {"spans": SPANS_IN_A_BODY})
-    cursor.execute(sql("outcomes_of_version_1"))
-    places = [row[0] for row in cursor.execute("SELECT rowid FROM tasks_1").fetchall()]
-    for at in range(0, len(places), _ROWS_AT_ONCE):
-        found = cursor.execute(
-            "SELECT summary, spans, facts FROM tasks_1 WHERE rowid IN (SELECT unnest($places::BIGINT[]))",
-            {"places": places[at : at + _ROWS_AT_ONCE]},
-        ).fetchall()
-        rows = [TaskRow(summary=summary_in(text), spans=spans, facts=facts) for text, spans, facts in found]
+    cursor.execute("INSERT INTO outcomes SELECT task_id, outcome, score, recorded_ns, 0 FROM outcomes_1")
+    for bodies in _pieces(cursor, "SELECT body FROM spans"):
+        spans = [msgspec.json.decode(body, type=Span) for (body,) in bodies]
+        # When they arrived was not kept: before everything that comes now.
+        cursor.execute(sql("insert_batches"), batch_columns(spans) | {"arrived_ns": 0})
+    for found in _pieces(cursor, "SELECT summary, spans, facts FROM tasks_1"):
+        rows = [
+            TaskRow(summary=msgspec.json.decode(text, type=TaskSummary), spans=spans, facts=facts)
+            for text, spans, facts in found
+        ]
         cursor.execute(INSERT_TASKS, task_columns(rows))
     for name in ("spans", "tasks_1", "outcomes_1"):
         cursor.execute(f"DROP TABLE {name}")
+
+
+def _pieces(cursor: Cursor, question: str) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of a whole table, some at a time."""
+    table = question.rpartition(" ")[2]
+    ((last,),) = cursor.execute(f"SELECT coalesce(max(rowid), -1) FROM {table}").fetchall()
+    for at in range(0, last + 1, _ROWS_AT_ONCE):
+        yield cursor.execute(f"{question} WHERE rowid BETWEEN {at} AND {at + _ROWS_AT_ONCE - 1}").fetchall()

@@ -1,2 +1,2 @@
 INSERT INTO batches
-SELECT unnest($trace_ids::VARCHAR[]), $arrived_ns, unnest($spans::INTEGER[]), unnest($bodies::VARCHAR[]);
+SELECT unnest($trace_ids::VARCHAR[]), $arrived_ns, unnest($spans::INTEGER[]), unnest($bodies::BLOB[]);

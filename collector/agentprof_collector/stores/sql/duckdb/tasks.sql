@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS tasks (
     trace_ids VARCHAR[] NOT NULL,
     spans BIGINT NOT NULL,
     facts BIGINT NOT NULL,
-    summary VARCHAR NOT NULL,
+    -- JSON packed by zlib.
+    summary BLOB NOT NULL USING COMPRESSION uncompressed,
     -- The figures of task_columns.py.
     exact BOOLEAN NOT NULL,
     wall_ns BIGINT NOT NULL,
