@@ -17,8 +17,8 @@ from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
 from agentprof.rollup.overlap import overlap
 from agentprof.rollup.passes import PASSES
-from agentprof.rollup.profile import Profile, profiled
-from agentprof.rollup.rows import busy_of, node_rows
+from agentprof.rollup.profile import Profile, on_timeline, profiled
+from agentprof.rollup.rows import node_rows
 from agentprof.rollup.tasks import IMPLICIT_PREFIX, tasks_in
 from agentprof.rollup.totals import call_fields, cost_fields, estimated_calls, model_rows, tool_rows
 from agentprof.rollup.tree import Node, Tree
@@ -34,7 +34,10 @@ def plain_tree(task_id: str, spans: Iterable[Span]) -> Tree:
     Raises:
         ValueError: there are no spans.
     """
-    kept = without_copies(spans)
+    return _plain_tree(task_id, without_copies(spans))
+
+
+def _plain_tree(task_id: str, kept: list[Span]) -> Tree:
     if not kept:
         raise ValueError(f"task {task_id!r} has no spans to add up")
     tree = linked(kept)
@@ -60,11 +63,12 @@ def roll_up(task_id: str, spans: Iterable[Span], facts: Facts | None = None) -> 
 
 
 def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
-    tree = plain_tree(task_id, kept)
+    tree = _plain_tree(task_id, kept)
     root = tree.root
     profile = profiled(tree)
     nodes = node_rows(tree, profile)
     calls, tools = tree.of_kind("model"), tree.of_kind("tool")
+    models = model_rows(calls, profile)
     again, tools_done_again = calls_again(calls), tools_again(tools)
     mark = _mark(kept, task_id, root)
     _check_spans(tree, kept, task_id, mark)
@@ -103,11 +107,11 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
         },
         nodes=nodes,
         tools=tool_rows(tools),
-        models=model_rows(calls, profile),
+        models=models,
         wasted=wasted(calls, tools, [*again.discarded, *tools_done_again.discarded]),
         energy_j=None,
         warnings=described(tree.warnings),
-        **call_fields(calls, again, tools_done_again),
+        **call_fields(calls, models.values(), again, tools_done_again),
         **cost_fields(calls, tools),
     )
 
@@ -173,7 +177,12 @@ def _first_output(calls: list[Node], root: Node) -> int | None:
 def _busy(tree: Tree, profile: Profile) -> dict[str, int]:
     busy: dict[str, Any] = dict.fromkeys(BUSY, 0)
     for node in tree.nodes:
-        for part, ns in busy_of(node, profile).items():
+        if node.kind == "model":
+            for segment in profile.segments[id(node)]:
+                if segment.name != "client":
+                    busy[on_timeline(segment.name)] += segment.ns
+        else:
+            part = "step" if node.kind == "agent" else node.kind
             if part in busy:
-                busy[part] += ns
+                busy[part] += node.end - node.start
     return busy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from agentprof.rollup.rows import Sums, cost_of, tokens_of
+from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
 from agentprof.summary import Wasted
 
@@ -102,7 +102,7 @@ def wasted(calls: Sequence[Node], tools: Sequence[Node], discarded: Sequence[Nod
         failed_ns = sum(a.duration_ns + a.backoff_ns for a in call.failed_attempts) if call is not None else 0
         left = call is not None and call.stream_end in ("abandoned", "cancelled")
         if inside or left or id(node) in whole:
-            sums.add_tokens(tokens_of(node))
+            sums.add_tokens_of(node)
             sums.add_cost(cost_of(node))
             failed_ns = max(failed_ns, node.end - node.start)
         if not inside:

@@ -17,7 +17,7 @@ def linked(spans: Sequence[Span]) -> Tree:
     A span whose parent is missing, or is its own descendant, hangs from the root.
     """
     nodes = [Node(span) for span in spans]
-    by_key = {node.span.key: node for node in nodes}
+    by_key = {(node.span.trace_id, node.span.span_id): node for node in nodes}
     root = Node(_extent(nodes))
     tree = Tree(root, nodes)
     for node in nodes:
@@ -41,9 +41,9 @@ def rooted(tree: Tree, task_id: str) -> None:
     else the root made by `linked` stays, from the first start to the last end. Where no span says that it
     starts the task, those that name it do.
     """
-    starts = [node for node in tree.nodes if _starts(node, task_id)]
-    starts = starts or [node for node in tree.nodes if _names(node, task_id)]
-    tops = _without_another_above(tree, starts)
+    named = [node for node in tree.nodes if node.span.task is not None and node.span.task.id == task_id]
+    starts = [node for node in named if _starts_a_task(node)] or named
+    tops = _without_another_above(tree, starts) if len(starts) > 1 else starts
     only = tops if len(tops) == 1 else tree.root.children
     if len(only) == 1 and (tops == only or only[0].kind not in _NOT_THE_TASK):
         chosen = only[0]
@@ -71,20 +71,14 @@ def _without_another_above(tree: Tree, nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if id(node) not in below]
 
 
-def _names(node: Node, task_id: str) -> bool:
-    return node.span.task is not None and node.span.task.id == task_id
-
-
-def _starts(node: Node, task_id: str) -> bool:
-    return _names(node, task_id) and _starts_a_task(node)
-
-
 def _starts_a_task(node: Node) -> bool:
     return node.span.task is not None and node.span.task.starts
 
 
 def _on_cycles(nodes: list[Node]) -> list[Node]:
     """The nodes that are their own ancestors."""
+    if all(node.parent is None or _is_longer(node.parent, node) for node in nodes):
+        return []
     state: dict[int, int] = {}
     cyclic: list[Node] = []
     for run, node in enumerate(nodes):
@@ -99,8 +93,13 @@ def _on_cycles(nodes: list[Node]) -> list[Node]:
     return cyclic
 
 
+def _is_longer(above: Node, below: Node) -> bool:
+    """It starts before, or then and ends later: what holds all the way up leads to no cycle."""
+    return above.start < below.start or (above.start == below.start and above.end > below.end)
+
+
 def _bounds(nodes: Sequence[Node]) -> tuple[int, int]:
-    return min(node.start for node in nodes), max(node.end for node in nodes)
+    return min([node.start for node in nodes]), max([node.end for node in nodes])
 
 
 def _extent(nodes: Sequence[Node]) -> Span:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import msgspec
 
 from agentprof.model import Span
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+_order = attrgetter("start_ns", "trace_id", "span_id")
 
 
 def without_copies(spans: Iterable[Span]) -> list[Span]:
@@ -16,12 +18,15 @@ def without_copies(spans: Iterable[Span]) -> list[Span]:
 
     Of copies: the ended one, then the later end, then the one with more attributes, then the smaller encoding.
     """
-    kept: dict[tuple[str, str], Span] = {}
-    for span in spans:
-        other = kept.get(span.key)
-        if other is None or (other is not span and _better(span, other)):
-            kept[span.key] = span
-    return sorted(kept.values(), key=lambda span: (span.start_ns, span.trace_id, span.span_id))
+    given = list(spans)
+    kept: dict[tuple[str, str], Span] = {(span.trace_id, span.span_id): span for span in given}
+    if len(kept) < len(given):
+        for span in given:
+            other = kept[span.key]
+            if other is not span and _better(span, other):
+                kept[span.key] = span
+        given = list(kept.values())
+    return sorted(given, key=_order)
 
 
 def _better(a: Span, b: Span) -> bool:

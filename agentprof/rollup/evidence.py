@@ -17,6 +17,8 @@ def give_evidence(tree: Tree) -> None:
 
     A server-side model span with no call above is the only witness of its call and stays.
     """
+    if not any(node.kind == "evidence" or node.span.server_side for node in tree.nodes):
+        return
     below = _with_model_or_tool_below(tree)
     call_above = _calls_above(tree)
     leaving = [

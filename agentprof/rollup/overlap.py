@@ -25,19 +25,22 @@ def overlap(tree: Tree) -> dict[str, int]:
 
 
 def _union(nodes: Iterable[Node], low: int, high: int) -> list[Interval]:
-    clipped = ((max(node.start, low), min(node.end, high)) for node in nodes)
-    return _merged(sorted(interval for interval in clipped if interval[0] < interval[1]))
+    clipped = [
+        (node.start if node.start > low else low, node.end if node.end < high else high) for node in nodes
+    ]
+    return _merged(sorted([interval for interval in clipped if interval[0] < interval[1]]))
 
 
 def _merged(ordered: list[Interval]) -> list[Interval]:
     merged: list[Interval] = []
     for start, end in ordered:
         if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+            if end > merged[-1][1]:
+                merged[-1] = (merged[-1][0], end)
         else:
             merged.append((start, end))
     return merged
 
 
 def _length(intervals: list[Interval]) -> int:
-    return sum(end - start for start, end in intervals)
+    return sum([end - start for start, end in intervals])

@@ -17,17 +17,23 @@ Pass = Callable[[Tree], None]
 
 def end_open_spans(tree: Tree) -> None:
     """A span that never ended ends with its last descendant, else at its start."""
-    for node in tree.bottom_up():
+    is_open = False
+    for node in tree.nodes:
         span = node.span
         if span.end_ns is None:
-            node.end = max([node.start, *(child.end for child in node.children)])
-            tree.warn("no_end")
+            is_open = True
         elif span.end_ns < span.start_ns:
             tree.warn("negative_duration")
+    for node in tree.bottom_up() if is_open else ():
+        if node.span.end_ns is None:
+            node.end = max([node.start, *(child.end for child in node.children)])
+            tree.warn("no_end")
 
 
 def keep_outermost_tools(tree: Tree) -> None:
     """Of tool spans nested with no model span between, the outermost is the tool run."""
+    if not any(node.kind == "tool" and node.children for node in tree.nodes):
+        return
     outermost: dict[int, Node | None] = {}
     inner: dict[int, list[Node]] = {}
     for node in tree.top_down():

@@ -41,6 +41,9 @@ def fill_phases(call: Call, duration_ns: int) -> Filled:
     is named by where it must lie: before a seen first token `wait` (or `network`, or `queue`, where both
     engine figures are known), after it generation; `model` where nothing divides it.
     """
+    if not call.phases and not call.failed_attempts and call.first_token_ns is None:
+        whole = Segment("model", duration_ns, "observed")
+        return Filled((whole,) if duration_ns else (), overflow=False)
     failed, left, overflow = _failed_attempts(call, duration_ns)
     if failed and call.attempts is not None and len(call.failed_attempts) >= call.attempts:
         # The last attempt failed as well: what is left of the call is its tail.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 from agentprof.model import Source
-from agentprof.rollup.phases import Filled, Segment, fill_phases
+from agentprof.rollup.phases import Segment, fill_phases
 from agentprof.rollup.timeline import Stretch, walk
 from agentprof.rollup.tree import OWNERS, Node, Tree
 from agentprof.summary import EVIDENCED, TIMELINE
@@ -13,6 +13,7 @@ from agentprof.summary import EVIDENCED, TIMELINE
 # A call's segments that have no part of that name on the timeline.
 _ON_TIMELINE = {"connect": "network", "client": "other"}
 _OWN_TIME = {"tool": "tool", "step": "step", "agent": "step", "human": "human"}
+_TIMED = OWNERS | {"wrapper"}
 
 
 class Profile:
@@ -20,8 +21,8 @@ class Profile:
 
     def __init__(self) -> None:
         self.timeline_ns: dict[str, int] = dict.fromkeys(TIMELINE, 0)
-        self.evidence_ns: dict[str, Counter[Source]] = {part: Counter() for part in EVIDENCED}
-        self.path_ns: Counter[int] = Counter()
+        self.evidence_ns: dict[str, dict[Source, int]] = {part: {} for part in EVIDENCED}
+        self.path_ns: defaultdict[int, int] = defaultdict(int)
         """By id of the node that owns a row of the profile."""
         self.segments: dict[int, tuple[Segment, ...]] = {}
         """Of each call, by id of its node: its phases, whether or not they own time."""
@@ -29,8 +30,9 @@ class Profile:
     def give(self, part: str, ns: int, source: Source) -> None:
         """Count time for a part of the timeline."""
         self.timeline_ns[part] += ns
-        if part in self.evidence_ns and ns:
-            self.evidence_ns[part][source] += ns
+        by_source = self.evidence_ns.get(part)
+        if by_source is not None and ns:
+            by_source[source] = by_source.get(source, 0) + ns
 
 
 def profiled(tree: Tree) -> Profile:
@@ -41,12 +43,15 @@ def profiled(tree: Tree) -> Profile:
     timed: dict[int, Node] = {}
     rows: dict[int, Node] = {}
     for stretch in walk(tree):
-        owner = _nearest(stretch.owner, timed, OWNERS | {"wrapper"})
-        profile.path_ns[id(_nearest(stretch.owner, rows, OWNERS))] += stretch.end - stretch.start
+        owner = row = stretch.owner
+        if owner.kind not in OWNERS:
+            owner, row = _nearest(owner, timed, _TIMED), _nearest(owner, rows, OWNERS)
+        ns = stretch.end - stretch.start
+        profile.path_ns[id(row)] += ns
         if owner.kind == "model":
             _give_phases(profile, owner, stretch)
         else:
-            profile.give(_OWN_TIME.get(owner.kind, "other"), stretch.end - stretch.start, "observed")
+            profile.give(_OWN_TIME.get(owner.kind, "other"), ns, "observed")
     return profile
 
 
@@ -58,7 +63,7 @@ def on_timeline(segment_name: str) -> str:
 def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
     if node.call is None:
         return (Segment("model", node.end - node.start, "observed"),)
-    filled: Filled = fill_phases(node.call, node.end - node.start)
+    filled = fill_phases(node.call, node.end - node.start)
     if filled.overflow:
         tree.warn("phase_overflow")
     return filled.segments
@@ -67,7 +72,11 @@ def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
 def _give_phases(profile: Profile, call: Node, stretch: Stretch) -> None:
     """Count of each phase what lies inside the stretch; a stretch of a call lies inside the call."""
     at = call.start
-    for segment in profile.segments[id(call)]:
+    segments = profile.segments[id(call)]
+    if len(segments) == 1:
+        profile.give(on_timeline(segments[0].name), stretch.end - stretch.start, segments[0].source)
+        return
+    for segment in segments:
         inside = min(at + segment.ns, stretch.end) - max(at, stretch.start)
         if inside > 0:
             profile.give(on_timeline(segment.name), inside, segment.source)

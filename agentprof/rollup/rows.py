@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from operator import attrgetter
 
-from agentprof.rollup.profile import Profile, on_timeline
+from agentprof.rollup.profile import Profile
 from agentprof.rollup.tree import OWNERS, Node, Tree
-from agentprof.summary import BUSY, TOKENS, NodeRow, NodeTotals, Tokens
+from agentprof.summary import TOKENS, NodeRow, NodeTotals, Tokens
 
 DEPTH_LIMIT = 64
 """Names in a path; what is nested deeper counts in the last row above."""
 
 Path = tuple[str, ...]
 
+_NO_TOKENS: Tokens = dict.fromkeys(TOKENS)
+_counts = attrgetter(*TOKENS)
+
 
 class Sums:
     """Running sums of what rows and totals share."""
+
+    __slots__ = ("busy_ns", "calls", "cost_usd", "path_ns", "tokens")
 
     def __init__(self) -> None:
         self.path_ns = 0
         self.busy_ns = 0
         self.calls = 0
-        self.tokens: Tokens = dict.fromkeys(TOKENS)
+        self.tokens: Tokens = _NO_TOKENS.copy()
         self.cost_usd: Decimal | None = None
 
     def add_tokens(self, tokens: Tokens) -> None:
@@ -29,6 +36,12 @@ class Sums:
         for name, count in tokens.items():
             if count is not None:
                 self.tokens[name] = (self.tokens[name] or 0) + count
+
+    def add_tokens_of(self, node: Node) -> None:
+        """Add what a call used."""
+        usage = node.call.usage if node.kind == "model" and node.call is not None else None
+        if usage is not None:
+            self.add_tokens(dict(zip(TOKENS, _counts(usage), strict=True)))
 
     def add_cost(self, amount: Decimal | None) -> None:
         """Add an amount; unknown adds nothing."""
@@ -39,8 +52,9 @@ class Sums:
         """Add everything of another row."""
         self.path_ns += other.path_ns
         self.busy_ns += other.busy_ns
-        self.calls += other.calls
-        self.add_tokens(other.tokens)
+        if other.calls:
+            self.calls += other.calls
+            self.add_tokens(other.tokens)
         self.add_cost(other.cost_usd)
 
     def totals(self) -> NodeTotals:
@@ -55,6 +69,8 @@ class Sums:
 
 
 class _Row:
+    __slots__ = ("errors", "kind", "own", "runs", "total")
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.runs = 0
@@ -66,10 +82,15 @@ class _Row:
 def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
     """One row a path of names, parents before children, the row with the most time first."""
     rows: dict[Path, _Row] = {}
-    paths = paths_of(tree)
-    for node in [tree.root, *tree.top_down()]:
+    nodes = [tree.root, *tree.top_down()]
+    paths = _paths(tree, nodes)
+    for node in nodes:
         if node.kind in OWNERS:
-            _count(rows.setdefault(paths[id(node)], _Row(_row_kind(node))), node, profile)
+            path = paths[id(node)]
+            row = rows.get(path)
+            if row is None:
+                row = rows[path] = _Row(_row_kind(node))
+            _count(row, node, profile)
     for path, row in sorted(rows.items(), key=lambda item: len(item[0]), reverse=True):
         row.total.add(row.own)
         if len(path) > 1:
@@ -89,8 +110,12 @@ def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
 
 def paths_of(tree: Tree) -> dict[int, Path]:
     """The path of names of every node, by id; past the limit that of the last row above."""
+    return _paths(tree, [tree.root, *tree.top_down()])
+
+
+def _paths(tree: Tree, top_down: Iterable[Node]) -> dict[int, Path]:
     paths: dict[int, Path] = {}
-    for node in [tree.root, *tree.top_down()]:
+    for node in top_down:
         above: Path = paths[id(node.parent)] if node.parent is not None else ()
         paths[id(node)] = above
         if node.kind in OWNERS:
@@ -101,39 +126,31 @@ def paths_of(tree: Tree) -> dict[int, Path]:
     return paths
 
 
-def busy_of(node: Node, profile: Profile) -> dict[str, int]:
-    """Busy time of one span by part: a call's phases without `client`, a tool, step or human stretch whole."""
-    if node.kind == "model":
-        found: dict[str, int] = {}
-        for segment in profile.segments[id(node)]:
-            if segment.name != "client":
-                part = on_timeline(segment.name)
-                found[part] = found.get(part, 0) + segment.ns
-        return found
-    part = "step" if node.kind == "agent" else node.kind
-    return {part: node.end - node.start} if part in BUSY else {}
-
-
 def tokens_of(node: Node) -> Tokens:
     """The tokens of a call by class; None where not reported."""
     usage = node.call.usage if node.kind == "model" and node.call is not None else None
-    return {name: getattr(usage, name) if usage is not None else None for name in TOKENS}
+    return _NO_TOKENS.copy() if usage is None else dict(zip(TOKENS, _counts(usage), strict=True))
 
 
 def cost_of(node: Node) -> Decimal | None:
     """What a call or a tool run cost, where known."""
     holder = node.call if node.kind == "model" else node.tool if node.kind == "tool" else None
-    return holder.cost.amount_usd if holder is not None and holder.cost is not None else None
+    cost = holder.cost if holder is not None else None
+    return cost.amount_usd if cost is not None else None
 
 
 def _count(row: _Row, node: Node, profile: Profile) -> None:
+    own = row.own
     row.runs += 1
     row.errors += node.error
-    row.own.path_ns += profile.path_ns[id(node)]
-    row.own.busy_ns += sum(busy_of(node, profile).values())
-    row.own.calls += node.kind == "model"
-    row.own.add_tokens(tokens_of(node))
-    row.own.add_cost(cost_of(node))
+    own.path_ns += profile.path_ns[id(node)]
+    if node.kind == "model":
+        own.busy_ns += sum([s.ns for s in profile.segments[id(node)] if s.name != "client"])
+        own.calls += 1
+        own.add_tokens_of(node)
+    elif node.kind != "task":
+        own.busy_ns += node.end - node.start
+    own.add_cost(cost_of(node))
 
 
 def _row_kind(node: Node) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from agentprof.rollup.tree import Node, Tree
@@ -24,24 +25,30 @@ class Stretch(NamedTuple):
     end: int
 
 
+_end_and_start = attrgetter("end", "start")
+
+
 class _Children:
     """Children of one span, sorted once by end, with who started first among those that end later."""
 
     __slots__ = ("by_end", "ends", "first_started")
 
     def __init__(self, nodes: list[Node]) -> None:
-        # Two sorts, the second stable: of equal ends and starts the smaller ids come last and are taken first.
-        lasting = sorted(
-            (node for node in nodes if node.end > node.start),
-            key=lambda node: (node.span.trace_id, node.span.span_id),
-            reverse=True,
-        )
-        self.by_end = sorted(lasting, key=lambda node: (node.end, node.start))
-        self.ends = [node.end for node in self.by_end]
+        by_end = sorted((node for node in nodes if node.end > node.start), key=_end_and_start)
+        if len(set(map(_end_and_start, by_end))) < len(by_end):
+            # Two sorts, the second stable: of equal ends and starts the smaller ids come last and are taken first.
+            by_end.sort(key=lambda node: (node.span.trace_id, node.span.span_id), reverse=True)
+            by_end.sort(key=_end_and_start)
+        self.by_end = by_end
+        self.ends = [node.end for node in by_end]
         self.first_started: list[Node] = []
         first: Node | None = None
-        for node in reversed(self.by_end):
-            if first is None or node.order < first.order:
+        for node in reversed(by_end):
+            if (
+                first is None
+                or node.start < first.start
+                or (node.start == first.start and node.order < first.order)
+            ):
                 first = node
             self.first_started.append(first)
         self.first_started.reverse()

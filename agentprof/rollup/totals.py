@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,7 @@ from agentprof.model import Call
 from agentprof.rollup.again import LEFT_EARLY, Again, again_fields
 from agentprof.rollup.profile import Profile
 from agentprof.rollup.quantiles import histogram_quantiles, quantiles
-from agentprof.rollup.rows import Sums, cost_of, tokens_of
+from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
 from agentprof.summary import ModelRow, Quantiles, ToolRow
 
@@ -82,14 +82,23 @@ def _abandoned_attempts(call: Call | None) -> int:
     return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early
 
 
-def call_fields(calls: Sequence[Node], again: Again, tools_again: Again) -> dict[str, Any]:
-    """Counts, tokens and times of all calls together."""
+def call_fields(
+    calls: Sequence[Node], models: Iterable[ModelRow], again: Again, tools_again: Again
+) -> dict[str, Any]:
+    """Counts, tokens and times of all calls together.
+
+    Args:
+        models: The calls by model.
+        again: Calls that asked the same.
+        tools_again: Tool runs that did the same.
+    """
     sums = Sums()
     server_tools: Counter[str] = Counter()
     known_attempts = [n.call.attempts for n in calls if n.call is not None and n.call.attempts is not None]
+    for row in models:
+        sums.add_tokens(row.tokens)
     for node in calls:
-        sums.add_tokens(tokens_of(node))
-        if node.call is not None and node.call.usage is not None:
+        if node.call is not None and node.call.usage is not None and node.call.usage.server_tools:
             server_tools.update(node.call.usage.server_tools)
     attempts = sum(known_attempts) if known_attempts or not calls else None
     return {
@@ -143,7 +152,7 @@ def model_rows(calls: Sequence[Node], profile: Profile) -> dict[str, ModelRow]:
 def _model_row(nodes: list[Node], profile: Profile) -> ModelRow:
     sums = Sums()
     for node in nodes:
-        sums.add_tokens(tokens_of(node))
+        sums.add_tokens_of(node)
         sums.add_cost(cost_of(node))
     providers = Counter(n.call.provider for n in nodes if n.call is not None and n.call.provider)
     attempts = [n.call.attempts for n in nodes if n.call is not None and n.call.attempts is not None]
@@ -162,10 +171,10 @@ def _model_row(nodes: list[Node], profile: Profile) -> ModelRow:
 def _rate(nodes: list[Node], profile: Profile) -> float | None:
     tokens, ns = 0, 0
     for node in nodes:
-        generation = sum(s.ns for s in profile.segments[id(node)] if s.name == "generation")
-        output = tokens_of(node)["output"]
-        if generation and output is not None:
-            tokens, ns = tokens + output, ns + generation
+        generation = sum([s.ns for s in profile.segments[id(node)] if s.name == "generation"])
+        usage = node.call.usage if node.call is not None else None
+        if generation and usage is not None and usage.output is not None:
+            tokens, ns = tokens + usage.output, ns + generation
     return round(tokens / (ns / 1e9), 3) if ns else None
 
 

@@ -80,9 +80,11 @@ class Tree:
         self.root.children = []
         for node in self.nodes:
             node.children = []
+        root = self.root
         for node in self.nodes:
-            if node is not self.root:
-                node.parent = node.parent or self.root
+            if node is not root:
+                if node.parent is None:
+                    node.parent = root
                 node.parent.children.append(node)
 
     def top_down(self) -> list[Node]:

@@ -33,6 +33,8 @@ def unwrap_calls(tree: Tree) -> None:
     It is a call all the same if it has usage and a response id and every such span below has a response
     id different from its own. What only a wrapper knows goes to the call below if there is exactly one.
     """
+    if not any(node.kind == "model" and node.children for node in tree.nodes):
+        return
     below: dict[int, _Below] = {}
     for node in tree.bottom_up():
         mine = below.pop(id(node), None) or _Below()
