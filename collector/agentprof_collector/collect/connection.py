@@ -24,6 +24,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._head_timer: asyncio.TimerHandle | None = None
         self._parting = _Parting(transport, self)
+        self._lost = asyncio.Event()
         super().connection_made(cast("asyncio.Transport", self._parting))
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
             transport.abort()
@@ -39,7 +40,13 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._cancel_head()
+        self._lost.set()
         super().connection_lost(exc)
+
+    async def parted(self) -> None:
+        """End it, as soon as the other side has read what was said to it."""
+        self._parting.close()
+        await self._lost.wait()
 
     @property
     def is_being_sent_to(self) -> bool:
@@ -81,7 +88,11 @@ class _Parting:
             self._transport.close()
             return
         self._parting = True
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the other side has left
+            self._transport.abort()
+            return
         self._transport.resume_reading()
         # The other side ends it when it has read the answer; else this does.
         asyncio.get_running_loop().call_later(_LINGER_S, self._transport.abort)

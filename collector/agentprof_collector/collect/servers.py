@@ -60,6 +60,7 @@ class Servers:
     async def _serve(self) -> None:
         pairs = zip(self._servers, self._sockets, strict=True)
         await asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in pairs))
+        await asyncio.gather(*(server.part() for server in self._servers))
 
 
 class _Server(uvicorn.Server):
@@ -67,6 +68,13 @@ class _Server(uvicorn.Server):
         self._application = application
         self._limit = connection_limit()
         super().__init__(_config(self._limited, 2 * self._limit))
+
+    async def part(self) -> None:
+        """Let those read the answer whose requests were cut off by the end."""
+        await asyncio.gather(*self.server_state.tasks, return_exceptions=True)
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, Connection)
+            await connection.parted()
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         application = self._application
@@ -85,6 +93,7 @@ def connection_limit() -> int:
 def _config(application: ASGIApp, most_connections: int) -> uvicorn.Config:
     return uvicorn.Config(
         application,
+        interface="asgi3",
         http=Connection,
         ws="none",
         lifespan="off",

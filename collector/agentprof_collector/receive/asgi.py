@@ -23,6 +23,7 @@ from agentprof_collector.receive.exchange import (
     Refused,
     Request,
     Signal,
+    put_off,
     too_large,
 )
 
@@ -66,6 +67,10 @@ def routes(submit: Submit, budget: Budget, note: Note) -> list[Route]:
                 response = _accepted(_media(sent), signal, await _exchange(sent, signal, submit, budget))
             except Refused as refused:
                 response = refusal(refused, sent.headers.get("content-type", ""))
+            except asyncio.CancelledError:
+                # The server ends and waits no longer: nothing of this was taken.
+                stopping = put_off("the collector is stopping")
+                response = refusal(stopping, sent.headers.get("content-type", ""))
             note("http", signal, str(response.status_code))
             return response
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -32,6 +35,10 @@ Note = Callable[[str, Signal, str], None]
 
 _AT_ONCE: Final = 8
 """Requests whose bytes are in memory at the same time; the transport holds the others back."""
+MESSAGE_S: Final = 10.0
+"""How long a message may take to come, as it has one of the few places: what exporters wait for an answer."""
+_STREAMS: Final = 100
+"""Requests of one connection that are begun at the same time."""
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 _SIGNALS: Final[Mapping[str, Signal]] = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "traces",
@@ -68,11 +75,13 @@ class GrpcReceiver:
             ("grpc.max_receive_message_length", BODY_LIMIT),
             # Two collectors on one port would each get some of the spans.
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", _STREAMS),
         ]
         self._server = grpc.server(
             ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="agentprof-grpc"), options=options
         )
-        self._server.add_generic_rpc_handlers((_Exports(submit, budget, note, token),))
+        self._patience = _Patience()
+        self._server.add_generic_rpc_handlers((_Exports(submit, budget, note, token, self._patience),))
         shown = f"[{host}]" if ":" in host else host
         try:
             port = self._server.add_insecure_port(f"{shown}:{port}")
@@ -86,19 +95,63 @@ class GrpcReceiver:
 
     def start(self) -> None:
         """Take requests."""
+        self._patience.start()
         self._server.start()
 
     def close(self, grace_s: float) -> None:
         """Take no more requests, and finish those that are being answered."""
         self._server.stop(grace_s).wait()
+        self._patience.close()
+
+
+class _Patience:
+    """Ends the exchanges whose message does not come."""
+
+    def __init__(self) -> None:
+        # In the order in which they began.
+        self._waiting: dict[grpc.ServicerContext, float] = {}
+        self._guard = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="agentprof-grpc-patience", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+
+    @contextmanager
+    def limited(self, context: grpc.ServicerContext) -> Iterator[None]:
+        """The block ends in time, if it waits for what the other side sends."""
+        with self._guard:
+            self._waiting[context] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._waiting.pop(context, None)
+
+    def _run(self) -> None:
+        while not self._closing.wait(1.0):
+            with self._guard:
+                late = [
+                    context
+                    for context, began_s in self._waiting.items()
+                    if began_s + MESSAGE_S < time.monotonic()
+                ]
+            for context in late:
+                context.cancel()
 
 
 class _Exports(grpc.GenericRpcHandler):
-    def __init__(self, submit: Submit, budget: Budget, note: Note, token: str | None) -> None:
+    def __init__(
+        self, submit: Submit, budget: Budget, note: Note, token: str | None, patience: _Patience
+    ) -> None:
         self._submit = submit
         self._budget = budget
         self._note = note
         self._token = token
+        self._patience = patience
 
     def service(
         self, handler_call_details: grpc.HandlerCallDetails
@@ -106,12 +159,19 @@ class _Exports(grpc.GenericRpcHandler):
         signal = _SIGNALS.get(handler_call_details.method)
         if signal is None:
             return None
-        # Without a deserializer the message comes as it was sent, for the reader of both transports.
-        return grpc.unary_unary_rpc_method_handler(lambda body, context: self._export(signal, body, context))
+        # Without a deserializer the message comes as it was sent, for the reader of both transports. As a
+        # stream of one it is asked for here: only of who shows the token, and not for ever.
+        return grpc.stream_unary_rpc_method_handler(
+            lambda messages, context: self._export(signal, messages, context)
+        )
 
-    def _export(self, signal: Signal, body: bytes, context: grpc.ServicerContext) -> bytes:
+    def _export(self, signal: Signal, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         try:
             self._check_token(context)
+            with self._patience.limited(context):
+                body = next(messages, None)
+            if body is None:
+                raise Refused(400, "expected a message")
             self._budget.take(len(body))
             answer = self._submit(Request(signal, "protobuf", "", body)).result()
         except Refused as refused:
