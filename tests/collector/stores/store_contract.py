@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
+from store_questions import StoreQuestions
 
 from agentprof.model import Call, Facts, OutcomeFact, Span, TaskMark, Usage
 from agentprof.rollup import roll_up, tasks_in
 from agentprof_collector.stores import Store, TaskFilter, TaskRow
 
-OpenStore = Callable[[], Store]
+OpenStore = Callable[[], AbstractContextManager[Store]]
 
 
 def root(trace: str, task: str, *, start_ns: int = 100, parent_task: str | None = None) -> Span:
@@ -53,7 +56,7 @@ def row(
     return TaskRow(summary=summary, spans=count, facts=len(facts.outcomes))
 
 
-class StoreContract:
+class StoreContract(StoreQuestions):
     """Tests of one store; a subclass gives the fixture `open_store`."""
 
     @pytest.fixture
@@ -123,6 +126,79 @@ class StoreContract:
                 read = store.spans_of([trace])
             back = [_in_trace(span, "t1") for span in read]
             assert roll_up("a", tasks_in(back)["a"]) == expected
+
+    def test_what_arrived_since(self, store: Store) -> None:
+        """Traces by when their spans arrived, and by the outcomes of their tasks; later than, not at."""
+        store.add_spans([root("t1", "a")], [("a", "t1")], arrived_ns=10)
+        store.add_spans([root("t2", "b"), call("t3", "c", None)], [("b", "t2"), ("b", "t4")], arrived_ns=20)
+        store.add_spans([call("t1", "c", "root-a")], [("a", "t1")], arrived_ns=30)
+        assert store.arrived_since(0) == {"t1", "t2", "t3"}
+        assert store.arrived_since(10) == {"t1", "t2", "t3"}
+        assert store.arrived_since(20) == {"t1"}
+        assert store.arrived_since(30) == set()
+        store.add_outcome(OutcomeFact(task_id="b", outcome="success", recorded_ns=1), arrived_ns=40)
+        store.add_outcome(OutcomeFact(task_id="trace:t3", outcome="success", recorded_ns=1), arrived_ns=50)
+        assert store.arrived_since(30) == {"t2", "t3", "t4"}
+        assert store.arrived_since(40) == {"t3"}
+
+    def test_spans_without_a_time_arrive_now(self, store: Store) -> None:
+        """By the clock of this machine."""
+        before = time.time_ns()
+        store.add_spans([root("t1", "a")], [("a", "t1")])
+        assert store.arrived_since(before - 1) == {"t1"}
+        assert store.arrived_since(time.time_ns()) == set()
+
+    def test_how_far_tasks_are_added_up(self, open_store: OpenStore) -> None:
+        """Nothing at first; then what was said last, also after opening again."""
+        with open_store() as store:
+            assert store.added_up_to() == 0
+            store.set_added_up_to(17)
+            store.set_added_up_to(1_790_000_000_000_000_001)
+        with open_store() as store:
+            assert store.added_up_to() == 1_790_000_000_000_000_001
+
+    def test_what_is_old_is_forgotten(self, open_store: OpenStore) -> None:
+        """With everything of it, for good; what is newer stays as it was."""
+        old, new = [root("t1", "a"), call("t1", "c", "root-a")], [root("t2", "b")]
+        stray = [call("t3", "c", None)]
+        with open_store() as store:
+            store.add_spans(old, [("a", "t1")], arrived_ns=901)
+            store.add_spans(stray, [], arrived_ns=901)
+            store.add_outcome(OutcomeFact(task_id="a", outcome="success", recorded_ns=1), arrived_ns=902)
+            store.add_outcome(OutcomeFact(task_id="none", outcome="success", recorded_ns=1), arrived_ns=1)
+            store.add_spans(new, [("b", "t2")], arrived_ns=950)
+            store.add_outcome(OutcomeFact(task_id="b", outcome="success", recorded_ns=1), arrived_ns=1)
+            store.put_tasks([row("a", old), row("b", new), row("trace:t3", stray)], {"t1", "t2", "t3"})
+            assert store.forget(902) == 1
+            assert store.forget(950) == 2
+            assert store.forget(950) == 0
+        with open_store() as store:
+            assert store.spans_of(["t1", "t3"]) == []
+            assert (store.traces_of(["a"]), store.outcomes_of(["a", "none"])) == (set(), [])
+            assert (store.spans_of(["t2"]), store.traces_of(["b"])) == (new, {"t2"})
+            assert [fact.task_id for fact in store.outcomes_of(["b"])] == ["b"]
+            assert store.task_ids("") == ["b"]
+            assert store.arrived_since(0) == {"t2"}
+
+    def test_a_task_that_ended_lately_is_not_forgotten(self, store: Store) -> None:
+        """Also if all of it arrived long ago, by another clock."""
+        spans = [root("t1", "a")]
+        store.add_spans(spans, [("a", "t1")], arrived_ns=5)
+        store.put_tasks([row("a", spans)], {"t1"})
+        assert store.forget(900) == 0
+        assert store.forget(901) == 1
+
+    def test_what_is_tied_to_something_newer_is_not_forgotten(self, store: Store) -> None:
+        """Tasks over several traces, and tasks above tasks, go together or not at all."""
+        first = [root("t1", "a", parent_task="b")]
+        second = [_in_trace(call("t2", "c", None), "t2")]
+        third = [root("t3", "b")]
+        store.add_spans(first, [("a", "t1"), ("b", "t1")], arrived_ns=10)
+        store.add_spans(second, [("a", "t2")], arrived_ns=10)
+        store.add_spans(third, [("b", "t3")], arrived_ns=5_000)
+        store.put_tasks([row("a", [root("t1", "a"), root("t2", "a")])], {"t1", "t2", "t3"})
+        assert store.forget(4_000) == 0
+        assert store.forget(5_001) == 3
 
     def test_outcomes_are_all_kept(self, store: Store) -> None:
         """Oldest first; repeating one adds nothing."""

@@ -1,18 +1,20 @@
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from store_contract import OpenStore, StoreContract, call, root
+from store_contract import OpenStore, StoreContract, root
 
 from agentprof_collector.errors import StoreLocked, StoreMissing, StoreNotWritten, StoreUnusable
 from agentprof_collector.stores import Store, open_store
 
 
-class TestDuckDb(StoreContract):
+class TestDuckDbFile(StoreContract):
     """The contract on a file."""
 
     @pytest.fixture
@@ -20,11 +22,13 @@ class TestDuckDb(StoreContract):
         return lambda: open_store(tmp_path / "new" / "folder" / "spans.duckdb")
 
 
-def test_in_memory() -> None:
-    """Without a path nothing is written to disk."""
-    with open_store(None) as store:
-        store.add_spans([call("t", "c", None)], [])
-        assert store.spans_of(["t"]) == [call("t", "c", None)]
+class TestDuckDbInMemory(StoreContract):
+    """The contract without a file: as long as the store is open."""
+
+    @pytest.fixture
+    def open_store(self) -> Iterator[OpenStore]:
+        with open_store(None) as store:
+            yield lambda: contextlib.nullcontext(store)
 
 
 def run_python(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -36,6 +40,7 @@ def run_python(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 WRITES_AND_WAITS = """
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from agentprof.model import Span
 from agentprof_collector.stores import open_store
