@@ -29,6 +29,7 @@ from agentprof_collector.reports.selection import Selection
 PREFIX = "/api/v1"
 TASKS_LIMIT, TASKS_MOST = 100, 1_000
 ROWS_LIMIT, ROWS_MOST = 1_000, 10_000
+TASKS_PARAMETERS = (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER)
 
 
 class Asked(NamedTuple):
@@ -55,7 +56,7 @@ class Operation(NamedTuple):
 
 def _tasks(served: Served, asked: Asked) -> Document:
     served.up_to_date()
-    return _report(served, "tasks", _selection(asked, TASKS_LIMIT))
+    return _report(served, "tasks", selection(asked, TASKS_LIMIT))
 
 
 def _task(served: Served, asked: Asked) -> Document:
@@ -79,7 +80,7 @@ def _parts(served: Served, asked: Asked) -> Document:
 
 def _rows_of(served: Served, asked: Asked) -> Selection:
     """Of one task or of all that fit."""
-    chosen = _selection(asked, ROWS_LIMIT)
+    chosen = selection(asked, ROWS_LIMIT)
     if "task" not in asked.parameters:
         served.up_to_date()
         return chosen
@@ -122,8 +123,17 @@ def _report(served: Served, name: ReportName, selection: Selection) -> Document:
     return REPORTS[name].document(served.store, selection)
 
 
-def _selection(asked: Asked, default_limit: int) -> Selection:
-    values = {name: value for name, value in asked.parameters.items() if name not in ("label", "task")}
+def selection(asked: Asked, default_limit: int) -> Selection:
+    """What the parameters select.
+
+    Raises:
+        Refused: they contradict each other.
+    """
+    values = {
+        _FIELDS.get(name, name): value
+        for name, value in asked.parameters.items()
+        if name not in ("label", "task")
+    }
     values.setdefault("limit", default_limit)
     return Selection(labels=_labels(asked.parameters.get("label", ())), **values)
 
@@ -135,6 +145,8 @@ def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     return labels
 
 
+# Where a parameter and its field in a selection have different names.
+_FIELDS = {"q": "search", "since": "since_ns", "until": "until_ns"}
 _TASK_PATH = f"{PREFIX}/tasks/{{id}}"
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -142,7 +154,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{PREFIX}/tasks",
         "Many tasks, latest start first, and groups of them.",
-        (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER),
+        TASKS_PARAMETERS,
         TasksAnswer,
         _tasks,
     ),

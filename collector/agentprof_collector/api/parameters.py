@@ -35,7 +35,9 @@ def _text(text: str) -> str:
     return text
 
 
-def _one_of(allowed: Sequence[str]) -> Callable[[str], str]:
+def one_of(allowed: Sequence[str]) -> Callable[[str], str]:
+    """Reads one of some words."""
+
     def read(text: str) -> str:
         if text not in allowed:
             raise ValueError(f"expected one of {', '.join(allowed)}")
@@ -71,7 +73,7 @@ FILTERS = (
         "outcome",
         "Only tasks that ended so.",
         {"type": "string", "enum": list(_OUTCOMES)},
-        _one_of(_OUTCOMES),
+        one_of(_OUTCOMES),
     ),
     Parameter(
         "label",
@@ -80,6 +82,10 @@ FILTERS = (
         asked.label,
         most=_LABELS,
     ),
+    Parameter("service", "Only tasks in which this service took part.", _STRING, _text),
+    Parameter("since", f"Only tasks that started then or later: {_MOMENT}.", _STRING, asked.moment_ns),
+    Parameter("until", f"Only tasks that started before: {_MOMENT}.", _STRING, asked.moment_ns),
+    Parameter("q", "Only tasks whose name or id contains the text, in whatever case.", _STRING, _text),
 )
 """Which tasks an answer is about."""
 
@@ -94,7 +100,7 @@ BY = Parameter(
     "by",
     "What is added up.",
     {"type": "string", "enum": list(get_args(By))},
-    _one_of(get_args(By)),
+    one_of(get_args(By)),
     required=True,
 )
 TASK = Parameter("task", "Only this task: its id, or a part of it that no other has.", _STRING, _text)

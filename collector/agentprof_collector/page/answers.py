@@ -1,0 +1,99 @@
+"""Answers of pages: HTML with what keeps it from being used by others, and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+import agentprof
+from agentprof_collector.api.answers import Refused
+from agentprof_collector.api.resources import explained, without_operation
+from agentprof_collector.page import assets
+
+_SAFE: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # With no-referrer a browser would not say that a form comes from here.
+    "Referrer-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("agentprof_collector.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["whole"] = _whole
+    environment.globals["asset"] = assets.address
+    environment.globals["version"] = agentprof.__version__
+    return environment
+
+
+def _whole(text: str) -> str:
+    """An amount that no line ends in: its sign stays with its digits."""
+    return text.replace(" $", "\N{NO-BREAK SPACE}$")
+
+
+def page(template: str, code: int = 200, **view: Any) -> Response:
+    """A page that is not kept: figures change with every span."""
+    text = _environment().get_template(template).render(view)
+    return Response(text, code, {**_SAFE, "Cache-Control": "no-store"}, "text/html; charset=utf-8")
+
+
+def to(address: str) -> Response:
+    """Go and look there, after a form."""
+    return Response(None, 303, {**_SAFE, "Cache-Control": "no-store", "Location": address})
+
+
+def error_page(refused: Refused) -> Response:
+    """Why there is no page."""
+    response = page("error.html", refused.status, status=refused.status, message=str(refused))
+    response.headers.update(refused.headers)
+    return response
+
+
+class Endpoint:
+    """Answers requests with pages; whatever happens, it is answered."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self.answer(Request(scope, receive))
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 (a reader is told that it is not their fault)
+            response = error_page(explained(error))
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request) -> Response:
+        """The answer to a request; may raise `Refused`, and whatever a store raises."""
+        raise NotImplementedError
+
+
+class Files(Endpoint):
+    """Style, script and icon, from memory: no path of a request is looked up on the disk."""
+
+    async def answer(self, request: Request) -> Response:
+        """The file of that name."""
+        asset = assets.assets().get(request.path_params["name"])
+        if asset is None:
+            raise Refused(404, "there is no such file")
+        if (early := without_operation(request.method, {"GET"})) is not None:
+            return early
+        headers = {**_SAFE, "Cache-Control": "public, max-age=86400, immutable"}
+        return Response(asset.content, 200, headers, asset.media_type)

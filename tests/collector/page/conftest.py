@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.markup import Markup
+from support.raw import SECOND, T0, call_span, task_span, tool_span
+from support.serving import OfStore, Server, serving
+
+from agentprof_collector import api, page
+from agentprof_collector.stores import open_store
+
+JAEGER = "http://jaeger.example:16686"
+
+
+@pytest.fixture
+def served() -> Iterator[OfStore]:
+    """An empty store."""
+    with open_store(None) as store:
+        yield OfStore(store, JAEGER)
+
+
+@pytest.fixture
+def site(served: OfStore) -> Iterator[Server]:
+    """Pages and API on that store."""
+    with serving([*page.routes(served), *api.routes(served)]) as server:
+        yield server
+
+
+@pytest.fixture
+def read(site: Server) -> Callable[[str], Markup]:
+    """Reads a page that is there."""
+
+    def get(path: str) -> Markup:
+        answered = site.ask(path)
+        assert answered.status == 200, answered.text
+        return Markup(answered.text)
+
+    return get
+
+
+@pytest.fixture
+def tasks(served: OfStore) -> list[str]:
+    """Ids of five tasks, latest first: two customers, two names, three outcomes."""
+    for number in range(5):
+        task, trace, start = f"task-{number}", f"{number:032x}", T0 + number * 60 * SECOND
+        ended = {"agentprof.task.outcome": ("success", "failure")[number % 2]} if number else {}
+        label = {"agentprof.label.customer": ("acme", "globex")[number % 2]}
+        served.feed(
+            [
+                task_span(trace, task, name=("answer", "search")[number > 2], start=start, **ended, **label),
+                call_span(trace, task, "a", start=start),
+                call_span(trace, task, "b", at=5, start=start, gen_ai__response__model="own-model"),
+                tool_span(trace, task, "c", start=start, error=number == 3),
+            ]
+        )
+    return [f"task-{number}" for number in (4, 3, 2, 1, 0)]
