@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.collecting import collecting, refusing
 from support.model_server import ModelServer
 from support.runs import OF_OPENAI, RUN, done, ran, started
 
-from agentprof_collector.receive import Batch
-from agentprof_collector.receive.http import TRACES_PATH, HttpReceiver, Refused, answer, refusal
 from agentprof_collector.stores import Store, open_store
 
 
@@ -49,11 +48,10 @@ def test_spans_go_to_the_collector_that_holds_the_database(
     script: Any, environment: dict[str, str], server: ModelServer, held: Store
 ) -> None:
     """It gets all of them, and the run shows its summary all the same."""
-    taken: list[Batch] = []
-    with HttpReceiver({TRACES_PATH: lambda *sent: answer(*sent, taken.append)}) as collector:
-        names_a_collector(environment, collector.url)
+    with collecting() as collected:
+        names_a_collector(environment, collected.url)
         run, (task,) = ran([], [sys.executable, script(OF_OPENAI), server.url], environment)
-    spans = {span.span_id: span for batch in taken for span in batch.spans}
+    spans = {span.span_id: span for span in collected.received}
     assert len(spans) == task["calls"] + 1 == 4
     assert {span.trace_id for span in spans.values()} == set(task["trace_ids"])
     assert run.stderr == b""
@@ -65,14 +63,13 @@ def test_a_collector_that_takes_nothing_is_told(
     listens: bool, script: Any, environment: dict[str, str], server: ModelServer, held: Store
 ) -> None:
     """The summary is shown; the program neither waits nor fails."""
-    refused = refusal(Refused(503, "full"))
-    with HttpReceiver({TRACES_PATH: lambda *sent: refused}) as collector:
-        names_a_collector(environment, collector.url)
+    with collecting(hooks=refusing()) as collected:
+        names_a_collector(environment, collected.url)
         if not listens:
-            collector.close()
+            collected.collector.stop()
         run, (task,) = ran([], [sys.executable, script(OF_OPENAI), server.url], environment)
     assert task["calls"] == 3
-    assert f"the collector at {collector.url} did not take the spans" in run.stderr.decode()
+    assert f"the collector at {collected.url} did not take the spans" in run.stderr.decode()
 
 
 def test_a_database_held_by_something_else_keeps_the_run_apart(
@@ -129,13 +126,12 @@ def test_without_the_collectors_packages_spans_go_where_they_always_go(
     """To the endpoint of the environment, the span of the run among them; how to get summaries is said."""
     without = "import sys; sys.modules['agentprof_collector'] = None; from agentprof._cli import main; "
     command = [sys.executable, "-c", without + "sys.exit(main())", "run"]
-    taken: list[Batch] = []
-    with HttpReceiver({TRACES_PATH: lambda *sent: answer(*sent, taken.append)}) as collector:
-        environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.url
+    with collecting() as collected:
+        environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = collected.url
         run = done(
             [*command, "--label", "a=b", "--", sys.executable, script(OF_OPENAI), server.url], environment
         )
-    spans = [span for batch in taken for span in batch.spans]
+    spans = collected.received
     assert sorted(span.name for span in spans) == ["agent.py", *["chat gpt-4o-mini"] * 3]
     (task,) = [span for span in spans if span.name == "agent.py"]
     assert task.attributes["agentprof.label.a"] == "b"
