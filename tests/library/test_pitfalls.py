@@ -8,6 +8,7 @@ Rows that are tested elsewhere:
 | T7, T9, T15 | `library/vocabularies/test_normalise.py`, `library/rollup/test_totals.py`, `library/pricing/` |
 | T10, M14 | here for any two scopes; with the real instrumentations `library/twin/test_other_instrumentations.py` |
 | C4 | `library/soak/test_soak.py` |
+| T6, T8 | `collector/test_trace_pitfalls.py` |
 | B1 | here for the stream class of the SDK; for the one of LiteLLM it is owed |
 
 Rows owed by later work, because what they are about is not supported yet:
@@ -15,9 +16,7 @@ Rows owed by later work, because what they are about is not supported yet:
 | row | about |
 |---|---|
 | T3, S4, C1 | LangChain and LangGraph: cached answers, stream callbacks, parents by run id |
-| T6, T8 | OpenAI Agents SDK and CrewAI: usage under their keys and on their parents |
 | C3 | MCP: `_meta.traceparent` |
-| C7 | evaluation frameworks: agentprof has no global mute to be caught by |
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from typing import Any
 import openai
 import pytest
 from openai._base_client import AsyncAPIClient, SyncAPIClient
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
@@ -435,7 +435,8 @@ def test_b5_an_import_alone_traces_nothing() -> None:
     program = """
         import agentprof, openai, httpx2, threading
         from openai._base_client import SyncAPIClient
-        from opentelemetry import trace
+        from opentelemetry import context as otel_context
+from opentelemetry import trace
         touched = [f for f in (SyncAPIClient.request, httpx2.Client.send, threading.Thread.start)
                    if hasattr(f, "__wrapped__")]
         print(touched, type(trace.get_tracer_provider()).__name__)
@@ -524,6 +525,27 @@ def test_c6_instrumenting_imports_no_sdk() -> None:
         timeout=60,
     )
     assert done.stdout == "set() True\n"
+
+
+def test_c7_a_call_inside_an_evaluation_is_recorded(
+    server: ModelServer, client: openai.OpenAI, captured: Captured
+) -> None:
+    """Also where the function runs in a pool, with other instrumentations told to be silent."""
+    server.replies = [Reply.json(CHAT)]
+
+    def evaluated() -> None:
+        silent = otel_context.set_value("suppress_instrumentation", True)
+        token = otel_context.attach(silent)
+        try:
+            chat(client)
+        finally:
+            otel_context.detach(token)
+
+    def evaluate() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(evaluated).result()
+
+    assert summed(evaluate)["calls"] == 1
 
 
 def test_c8_data_of_content_filters_is_no_outcome(
