@@ -7,6 +7,7 @@ program, and takes any bytes: what it cannot read stays unknown.
 from __future__ import annotations
 
 from collections.abc import Container
+from importlib import import_module
 from typing import Any, Final, Protocol
 
 from agentprof.dialects import openai_chat, openai_embeddings, openai_media, openai_responses
@@ -16,6 +17,7 @@ from agentprof.dialects._fields import fields_of, is_true, text_in
 __all__ = [
     "CONTENT",
     "DIALECTS",
+    "LATE_DIALECTS",
     "NOTHING",
     "THINKING",
     "Answer",
@@ -74,7 +76,16 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     openai_media.Moderations(),
 )
 
-_BY_ENDPOINT: Final = {end: dialect for dialect in DIALECTS for end in dialect.endpoints}
+LATE_DIALECTS: Final[dict[str, str]] = {
+    "/v1/messages": "agentprof.dialects.anthropic_messages:Messages",
+    "/v1/messages?beta=true": "agentprof.dialects.anthropic_messages:Messages",
+}
+"""`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
+every program."""
+
+_BY_ENDPOINT: Final[dict[str, Dialect | str]] = {
+    end: dialect for dialect in DIALECTS for end in dialect.endpoints
+} | LATE_DIALECTS
 _known: dict[str, Dialect | None] = {}
 
 _TELLING_FIELDS: Final = frozenset({"messages", "prompt"})
@@ -90,10 +101,17 @@ def dialect_of(path: str) -> Dialect | None:
     try:
         return _known[path]
     except KeyError:
-        found = next((dialect for end, dialect in _BY_ENDPOINT.items() if path.endswith(end)), None)
+        named = next((dialect for end, dialect in _BY_ENDPOINT.items() if path.endswith(end)), None)
+        found = _load(named) if isinstance(named, str) else named
         if len(_known) < 1000:
             _known[path] = found
         return found
+
+
+def _load(name: str) -> Dialect:
+    module, _, kind = name.partition(":")
+    loaded: Dialect = getattr(import_module(module), kind)()
+    return loaded
 
 
 def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:

@@ -32,6 +32,12 @@ def asked(path: str, body: Any) -> Any:
         ("/v1/responses/compact", {"model": "m", "previous_response_id": "r"}, ("m", False)),
         ("/v1/embeddings", {"model": "m", "input": "hi"}, ("m", False)),
         ("/openai/deployments/e/embeddings", {"input": "hi"}, (None, False)),
+        ("/v1/messages", {"model": "m", "max_tokens": 1, "messages": []}, ("m", False)),
+        (
+            "/anthropic/v1/messages",
+            {"model": "m", "max_tokens": 1, "messages": [], "stream": True},
+            ("m", True),
+        ),
     ],
 )
 def test_requests_of_models(path: str, body: Any, expected: tuple[str | None, bool]) -> None:
@@ -52,8 +58,18 @@ def test_requests_of_models(path: str, body: Any, expected: tuple[str | None, bo
         ("/survey/responses", {"input": "free text"}),
         ("/todo/completions", {"model": "m", "done": True}),
         ("/embeddings", {"input": "hi"}),
+        ("/v1/messages", {"messages": [{"to": "+491234", "text": "hi"}]}),
+        ("/v1/messages", {"max_tokens": 1, "messages": []}),
     ],
 )
 def test_what_else_is_posted_to_such_paths(path: str, body: Any) -> None:
     """Other bodies under a path that ends alike are no requests to a model."""
     assert asked(path, body) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages/count_tokens", "/v1/messages/batches", "/v1/threads/t/messages", "/v1/models"]
+)
+def test_endpoints_without_a_model_call(path: str) -> None:
+    """Counting tokens, handing in a batch and storing a message are no calls."""
+    assert dialect_of(path) is None
