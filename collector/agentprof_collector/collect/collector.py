@@ -20,7 +20,7 @@ from starlette.routing import Route
 from agentprof.model import OutcomeFact, Span
 from agentprof.pricing import Pricer
 from agentprof.summary import TaskSummary
-from agentprof_collector import api
+from agentprof_collector import api, page
 from agentprof_collector.collect import meters as figures
 from agentprof_collector.collect.adder import Adder
 from agentprof_collector.collect.guard import HEALTH_PATH, Guard
@@ -127,6 +127,7 @@ class Collector:
             self.meters,
             pass_on=hooks.pass_on,
             received=hooks.received,
+            last_arrival_ns=store.added_up_to(),
         )
         self._retention = self._start_retention()
         self._watch()
@@ -254,7 +255,7 @@ class Collector:
             Route("/metrics", self._metrics),
             *asgi.routes(self._submit, self._budget, self._note),
         ]
-        return Starlette(routes=[*own, *api.routes(self)])
+        return Starlette(routes=[*own, *api.routes(self), *page.routes(self)])
 
     def _receiving(self) -> Starlette:
         routes = [Route(HEALTH_PATH, self._health), *asgi.routes(self._submit, self._budget, self._note)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from support.collecting import agent_request, collecting
 
 from agentprof.model import OutcomeFact
-from agentprof_collector.collect.collector import Options
+from agentprof_collector.collect.collector import Hooks
 from agentprof_collector.collect.lockfile import read_lock
 from agentprof_collector.stores import open_store
 
@@ -47,7 +48,8 @@ def exported(target: str | None, body: bytes) -> ExportTraceServiceResponse:
 
 def test_spans_of_both_transports_become_tasks() -> None:
     """Added up when they are asked for, at the latest."""
-    with collecting() as collector:
+    with collecting() as collected:
+        collector = collected.collector
         send(collector.otlp_http_url, agent_request(1, calls=3))
         send(collector.url, agent_request(2))
         assert not exported(collector.otlp_grpc_target, agent_request(3)).HasField("partial_success")
@@ -59,7 +61,8 @@ def test_spans_of_both_transports_become_tasks() -> None:
 def test_what_was_stored_is_added_up_at_the_end(tmp_path: Path) -> None:
     """Closing waits for it, and the lock file is gone."""
     database = tmp_path / "a.duckdb"
-    with collecting(database) as collector:
+    with collecting(database=database) as collected:
+        collector = collected.collector
         send(collector.otlp_http_url, agent_request(1))
         lock = read_lock(database)
         assert lock is not None
@@ -70,14 +73,11 @@ def test_what_was_stored_is_added_up_at_the_end(tmp_path: Path) -> None:
         assert [task.calls for task in store.tasks()] == [1]
 
 
-def test_a_task_is_added_up_without_being_asked_for(tmp_path: Path) -> None:
+def test_a_task_is_added_up_without_being_asked_for() -> None:
     """As soon as its root has come and nothing more."""
-    import threading
-
-    from agentprof_collector.collect.collector import Hooks
-
     told = threading.Event()
-    with collecting(hooks=Hooks(added_up=lambda summary, spans: told.set())) as collector:
+    with collecting(hooks=Hooks(added_up=lambda summary, spans: told.set())) as collected:
+        collector = collected.collector
         send(collector.otlp_http_url, agent_request(1))
         assert told.wait(20)
         assert [task.calls for task in collector.store.tasks()] == [1]
@@ -99,7 +99,8 @@ def evaluation(trace: int, label: str, **attributes: Any) -> bytes:
 @pytest.mark.parametrize("first", ["spans", "evaluation"])
 def test_an_evaluation_becomes_the_outcome_of_its_task(first: str) -> None:
     """Whichever of the two comes first."""
-    with collecting() as collector:
+    with collecting() as collected:
+        collector = collected.collector
         sent = {
             "spans": ("/v1/traces", agent_request(1), "application/x-protobuf"),
             "evaluation": ("/v1/logs", evaluation(1, "Pass"), "application/json"),
@@ -116,7 +117,8 @@ def test_an_evaluation_becomes_the_outcome_of_its_task(first: str) -> None:
 
 def test_an_outcome_recorded_here_is_in_the_summary_at_once() -> None:
     """Of a task that was added up before."""
-    with collecting() as collector:
+    with collecting() as collected:
+        collector = collected.collector
         send(collector.otlp_http_url, agent_request(1))
         collector.up_to_date()
         task_id = f"trace:{1:032x}"
@@ -128,7 +130,8 @@ def test_an_outcome_recorded_here_is_in_the_summary_at_once() -> None:
 
 def test_it_says_how_it_is() -> None:
     """Health for whoever restarts it, figures for Prometheus."""
-    with collecting() as collector:
+    with collecting() as collected:
+        collector = collected.collector
         send(collector.otlp_http_url, agent_request(1, calls=4))
         for url in (collector.url, collector.otlp_http_url):
             status, body = ask(url, "/healthz")
@@ -141,7 +144,8 @@ def test_it_says_how_it_is() -> None:
 def test_beyond_loopback_a_token_is_asked_of_everyone() -> None:
     """Over HTTP as over gRPC; the health is for whoever restarts it."""
     secret = "a-secret-of-some-length"
-    with collecting(options=Options(otlp_grpc_port=0, token=secret)) as collector:
+    with collecting(token=secret) as collected:
+        collector = collected.collector
         body = agent_request(1)
         kind = {"content_type": "application/x-protobuf"}
         for wrong in ({}, {"authorization": "Bearer x"}, {"authorization": secret}):
