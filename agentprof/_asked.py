@@ -9,7 +9,7 @@ import os
 import re
 from hashlib import blake2b
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from opentelemetry.util.types import AttributeValue
@@ -35,12 +35,43 @@ _SECTIONS: Final = {
     "function": "tool_results",
 }
 
-_PROCESS_KEY: Final = os.urandom(16)
+_KEY_BYTES: Final = 16
 
 
-def new_key() -> bytes:
-    """A key for a task; it stays in the process."""
-    return os.urandom(16)
+class Key(NamedTuple):
+    """What hashes are made with. It goes only where other processes of the program work for the task."""
+
+    secret: bytes
+    id: str
+    """Tells it from other keys, as the first part of each hash made with it."""
+
+    @staticmethod
+    def of_process() -> Key:
+        """What is outside any task is compared within its process."""
+        return _PROCESS_KEY
+
+
+def new_key() -> Key:
+    """A key for a task."""
+    return key_of(os.urandom(_KEY_BYTES))
+
+
+def key_of(secret: bytes) -> Key:
+    """A key from its bytes."""
+    return Key(secret, blake2b(digest_size=4, key=secret).hexdigest())
+
+
+def key_in(text: object) -> Key | None:
+    """A key from its hex; None for anything else."""
+    if not isinstance(text, str) or len(text) != 2 * _KEY_BYTES:
+        return None
+    try:
+        return key_of(bytes.fromhex(text))
+    except ValueError:
+        return None
+
+
+_PROCESS_KEY: Final = new_key()
 
 
 class _Item(msgspec.Struct):
@@ -54,7 +85,7 @@ _items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_item: Final = msgspec.json.Decoder(_Item).decode
 
 
-def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: bytes | None) -> None:
+def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: Key | None) -> None:
     """Add sizes of the sections of a request, tools offered, and its hashes; nothing if it is no JSON object.
 
     Args:
@@ -63,7 +94,8 @@ def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, 
     fields = fields_of(body)
     if not fields:
         return
-    digest = blake2b(digest_size=_HASH_BYTES, key=key or _PROCESS_KEY)
+    key = key or _PROCESS_KEY
+    digest = blake2b(digest_size=_HASH_BYTES, key=key.secret)
     sizes: dict[str, int] = {}
     for name in _HOW_ONLY:
         fields.pop(name, None)
@@ -97,7 +129,7 @@ def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, 
         for name in sorted(fields):
             digest.update(name.encode())
             digest.update(fields[name])
-        said[attributes.FINGERPRINT_REQUEST] = digest.hexdigest()
+        said[attributes.FINGERPRINT_REQUEST] = f"{key.id}-{digest.hexdigest()}"
 
 
 def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
@@ -148,7 +180,7 @@ _PLAIN: Final = (str, int, float, bool, type(None), list, tuple, dict)
 
 
 def arguments_hash(
-    key: bytes | None, code: CodeType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    key: Key | None, code: CodeType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
     """Hash of the arguments of a run; None where they are not plain data, which is not looked into then.
 
@@ -165,4 +197,5 @@ def arguments_hash(
         encoded = _encode((args, kwargs))
     except (TypeError, ValueError, OverflowError, RecursionError):
         return None
-    return blake2b(encoded, digest_size=_HASH_BYTES, key=key or _PROCESS_KEY).hexdigest()
+    key = key or _PROCESS_KEY
+    return f"{key.id}-{blake2b(encoded, digest_size=_HASH_BYTES, key=key.secret).hexdigest()}"

@@ -9,7 +9,6 @@ import os
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
-from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
@@ -137,7 +136,7 @@ class Call:
         )
         if task is not None and self._span.is_recording():
             task.note_open(self._span)
-        self._attachment = Attachment(trace.set_span_in_context(self._span))
+        self._attachment = Attachment(_context.with_call(self._span))
         self._token: Token[Call | None] = _current.set(self)
 
     def _count_what_comes(self) -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.trace import Span
+
+from agentprof import _baggage
 
 if TYPE_CHECKING:
     from agentprof._task import Task
@@ -35,15 +38,17 @@ def task_in(context: Context | None = None) -> Task | None:
     """The task of a context, by default of the current one; outside any that of the run, if there is one."""
     held = otel_context.get_current() if context is None else context
     declared = cast("Task | None", held.get(_TASK_KEY))
+    if declared is None:
+        declared = _baggage.task_in(held)
     if declared is None and _base is not None:
         return _base.task
     return declared
 
 
 def declared_task(context: Context | None = None) -> Task | None:
-    """The task of a context, by default of the current one, that the program declared."""
+    """The task of a context, by default of the current one, that the program declared, here or elsewhere."""
     held = otel_context.get_current() if context is None else context
-    return cast("Task | None", held.get(_TASK_KEY))
+    return cast("Task | None", held.get(_TASK_KEY)) or _baggage.task_in(held)
 
 
 def run_labels() -> dict[str, str]:
@@ -63,8 +68,26 @@ def span_context() -> Context | None:
 
 
 def with_task(task: Task, context: Context) -> Context:
-    """A context like the given one, inside a task."""
-    return otel_context.set_value(_TASK_KEY, task, context)
+    """A context like the given one, inside a task; its baggage says so to other processes of the program."""
+    return otel_context.set_value(_TASK_KEY, task, _baggage.carrying(task, context))
+
+
+def with_call(span: Span) -> Context:
+    """The current context inside a call: what is sent here goes to a host of models."""
+    context = trace.set_span_in_context(span)
+    return hushed(context) if _baggage.is_in(context) else context
+
+
+def hushed(context: Context) -> Context:
+    """A context whose baggage does not name its task any more; it is the task of it all the same."""
+    task = declared_task(context)
+    context = _baggage.without(context)
+    return otel_context.set_value(_TASK_KEY, task, context) if task is not None else context
+
+
+def is_named(context: Context) -> bool:
+    """Whether the baggage of a context names its task."""
+    return _baggage.is_in(context)
 
 
 class Attachment:

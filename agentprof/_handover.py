@@ -21,6 +21,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from agentprof import _context, _guard, _runtime, _task
+from agentprof._asked import Key
 from agentprof._patching import Patch
 
 MODULES: Final[tuple[str, ...]] = (
@@ -128,7 +129,7 @@ def _run_in(context: Context, function: Callable[..., Any], /, *args: Any, **kwa
 class Carried(NamedTuple):
     """What goes to another process with a piece of work: the task and the span that handed it over."""
 
-    task: tuple[str, str, dict[str, str], bytes] | None
+    task: tuple[str, str, dict[str, str], Key] | None
     """Id, name, labels and key."""
     span: tuple[int, int, int]
     """Ids of trace and span, and the flags of the trace."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.trace import Span
 
 from agentprof import _context, _guard, _names, _recent, _runtime, attributes
-from agentprof._asked import new_key
+from agentprof._asked import Key, new_key
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof.model import Outcome, RawSpan, Usage
 
@@ -48,7 +48,7 @@ class Task:
         self.anchor_ns: int = parent.anchor_ns if parent is not None else anchor_ns()
         """Wall time minus stamp, for every span of the task in this process."""
         self.labels: dict[str, str] = _names.labels(labels)
-        self.key: bytes = parent.key if parent is not None else new_key()
+        self.key: Key = parent.key if parent is not None else _key_of(self.id)
         """Of the hashes by which runs of the task are compared; a sub-task shares it."""
         self._outcome: Outcome | None = None
         self._score: float | None = None
@@ -64,10 +64,16 @@ class Task:
         self._said_of_all: dict[str, str | float | int] = {attributes.TASK_ID: self.id}
         self._start: tuple[int, int] = (0, 0)
         """Ids of the trace and of the span that starts the task."""
-        self._recorded: _recent.Recorded = (
-            parent._recorded if parent is not None else _recent.begin(self.id, self.anchor_ns)
-        )
+        self._recorded: _recent.Recorded = parent._recorded if parent is not None else self._record()
         _known[self.id] = self
+
+    def _record(self) -> _recent.Recorded:
+        """Where the spans of the task are kept."""
+        return _recent.begin(self.id, self.anchor_ns)
+
+    def _record_of(self, sub_task: Task) -> _recent.Recorded:
+        """Where those of a task inside it are."""
+        return self._recorded
 
     def outcome(self, outcome: Outcome, score: float | None = None) -> None:
         """Say how the task went; the last word holds, and an exception leaving the task is a failure.
@@ -205,6 +211,31 @@ class Task:
         return said
 
 
+class RemoteTask(Task):
+    """A task that another process has started, as far as this one works for it. Nothing of it is kept here."""
+
+    def __init__(self, id: str, key: Key) -> None:
+        of_this_process = by_id(id)
+        super().__init__(None, id, None, None)
+        self.key = key
+        if of_this_process is not None:
+            _known[id] = of_this_process  # under one id, with another key: whoever says so stands back
+
+    def _record(self) -> _recent.Recorded:
+        return _recent.Recorded(self.anchor_ns)
+
+    def _record_of(self, sub_task: Task) -> _recent.Recorded:
+        return sub_task._record()
+
+    def keep(self, span: object) -> None:
+        """Count an ended span."""
+        self.ended_spans += 1
+
+    def note_open(self, span: Span) -> None:
+        """Its open spans are not looked for."""
+        remember(span.get_span_context().span_id, self)
+
+
 @functools.cache
 def _pricer() -> Pricer:
     """What prices the calls of summaries in this process."""
@@ -221,6 +252,12 @@ def _pricer() -> Pricer:
 
 
 _known: weakref.WeakValueDictionary[str, Task] = weakref.WeakValueDictionary()
+
+
+def _key_of(task_id: str) -> Key:
+    """A new key, unless a task is carried on under its id."""
+    known = by_id(task_id)
+    return known.key if known is not None else new_key()
 
 
 def by_id(task_id: object) -> Task | None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from agentprof import _context, _guard
+from agentprof._asked import key_in
 from agentprof._run import settings as run_settings
 from agentprof._run.notes import Note, write
 from agentprof._run.sdks import loaded_sdks
@@ -58,6 +59,7 @@ def _begin(settings: RunSettings) -> None:
     from agentprof._run.marks import hook
 
     task = RunTask(settings.name, settings.task_id, settings.labels, None)
+    task.key = key_in(settings.key) or task.key
     carrier = {"traceparent": settings.traceparent}
     _context.set_base(_context.Base(task, TraceContextTextMapPropagator().extract(carrier)))
     # A provider of our own: the program may still want to set the global one.

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from agentprof._asked import new_key
 from agentprof._run import facts, findings, process
 from agentprof._run.arguments import Arguments, parse
 from agentprof._run.follow import Follower
@@ -99,6 +100,7 @@ def _run(
         task_id=task_id,
         name=name_of(command),
         traceparent=facts.new_traceparent(),
+        key=new_key().secret.hex(),
         notes=str(folder),
         endpoint=collector.endpoint if collector is not None else None,
         labels=asked.labels,

@@ -49,6 +49,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Folder where each process leaves what it saw."""
     endpoint: str | None = None
     """Where spans go; None: where they would go without the run."""
+    key: str = ""
+    """Hex of the key that hashes of the run's task are made with, in all of its processes."""
     labels: dict[str, str] = {}
     marks: tuple[MarkedFunction, ...] = ()
     resource: dict[str, str] = {}

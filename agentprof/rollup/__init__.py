@@ -74,6 +74,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     _check_spans(tree, kept, task_id, mark)
     count_misplaced(tree)
     tree.warn("usage_estimated", estimated_calls(calls))
+    tree.warn("different_keys", int(max(len(again.keys), len(tools_done_again.keys)) > 1))
     outcome, score = _outcome(task_id, mark, root, facts)
     sub_tasks = {span.task.id for span in kept if span.task is not None} - {task_id}
     return TaskSummary(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,20 +17,22 @@ LEFT_EARLY = frozenset({"abandoned", "cancelled", "truncated", "error"})
 class Again:
     """The runs of one kind that came after a run of the same thing."""
 
-    def __init__(self, runs: Sequence[Node], same: Callable[[Node], Hashable | None]) -> None:
+    def __init__(self, runs: Sequence[Node], same: Callable[[Node], tuple[str, str] | None]) -> None:
         """Compare runs.
 
         Args:
-            same: Equal for runs of the same thing; None where it is not known what a run was.
+            same: Title and fingerprint, equal for runs of the same thing; None where it is not known what a run was.
         """
-        groups: dict[Hashable, list[Node]] = {}
+        groups: dict[tuple[str, str], list[Node]] = {}
         for node in runs:
             what = same(node)
             if what is not None:
                 groups.setdefault(what, []).append(node)
-        known = bool(groups) or not runs
+        self.keys = {fingerprint.rpartition("-")[0] for _, fingerprint in groups}
+        """What the fingerprints were made with."""
+        known = (bool(groups) or not runs) and len(self.keys) <= 1
         self.retries: int | None = 0 if known else None
-        """Runs after one that failed. None: no run says what it was."""
+        """Runs after one that failed. None: no run says what it was, or not all can be compared."""
         self.repeats: int | None = 0 if known else None
         """Runs after one that succeeded."""
         self.discarded: list[Node] = []
@@ -38,6 +40,8 @@ class Again:
         for group in groups.values():
             if len(group) > 1:
                 self._compare(group)
+        if not known:
+            self.retries = self.repeats = None  # among those that can be compared is not all
 
     def _compare(self, group: list[Node]) -> None:
         by_start = sorted(group, key=lambda node: node.order)
@@ -66,13 +70,18 @@ def succeeded(node: Node) -> bool:
 
 def calls_again(calls: Sequence[Node]) -> Again:
     """Of calls: the same request."""
-    return Again(calls, lambda node: node.call.fingerprint if node.call is not None else None)
+
+    def same(node: Node) -> tuple[str, str] | None:
+        found = node.call.fingerprint if node.call is not None else None
+        return None if found is None else ("", found)
+
+    return Again(calls, same)
 
 
 def tools_again(tools: Sequence[Node]) -> Again:
     """Of tools: the same tool with the same arguments."""
 
-    def same(node: Node) -> Hashable | None:
+    def same(node: Node) -> tuple[str, str] | None:
         found = node.tool.fingerprint if node.tool is not None else None
         return None if found is None else (node.title, found)
 

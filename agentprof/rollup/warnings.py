@@ -10,6 +10,7 @@ from agentprof.summary import Warn
 DETAILS = {
     "clock_skew": "spans wholly outside their parent own no time; clocks of hosts may differ",
     "deep_nesting": "spans nested deeper than 64 names count in the row above",
+    "different_keys": "processes of the task do not share the key of its fingerprints: what was asked again is unknown",
     "double_report": "a span around several calls repeated what they report; its figures were dropped",
     "missing_parent": "spans whose parent has not arrived hang from the task",
     "missing_spans": "spans the task's process counted have not arrived",

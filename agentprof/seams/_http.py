@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, MutableMapping
 from typing import Any, Final
 
-from agentprof import _calls, _guard, _runtime
+from opentelemetry import context as otel_context
+
+from agentprof import _baggage, _calls, _context, _guard, _runtime
 from agentprof._calls import Call
+from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import bytes_with_usage
 from agentprof._providers import provider_of
@@ -27,10 +30,34 @@ _OF_THESE_BYTES: Final = (
 
 
 def wanted(method: str, path: str) -> Dialect | None:
-    """The dialect of a request that may be a call of its own: none while the call of an SDK is open here."""
-    if _calls.current_call() is not None or method != "POST":
+    """The dialect of a request that may be a call of its own."""
+    return dialect_of(path) if method == "POST" else None
+
+
+def hush(host: str) -> Attachment | None:
+    """For a request that is no call as far as can be told, but goes to a host of models: no task in the baggage.
+
+    The program's own instrumentation would send it on.
+
+    Returns:
+        What is to be detached after the request; None: nothing is to be hidden.
+    """
+    context = otel_context.get_current()
+    if not _context.is_named(context) or provider_of(host) is None:
         return None
-    return dialect_of(path)
+    return Attachment(_context.hushed(context))
+
+
+def without_task(headers: MutableMapping[str, str]) -> None:
+    """Take the task out of a `baggage` header that another instrumentation has written."""
+    said = headers.get("baggage")
+    if said is None or not _baggage.is_written(said):
+        return
+    rest = _baggage.rewritten(said)
+    if rest:
+        headers["baggage"] = rest
+    else:
+        del headers["baggage"]
 
 
 def begin(

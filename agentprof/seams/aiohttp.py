@@ -18,6 +18,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._connecting import Stretch
+from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
@@ -42,6 +43,11 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _begin(self, args, kwargs)
         if call is None:
             return await original(self, *args, **kwargs)
+        if isinstance(call, Attachment):
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                call.detach()
         try:
             response = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -55,21 +61,17 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
     return _request
 
 
-def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    """Start a call if this request is one to a model."""
-    if _runtime.active() is None:
+def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Attachment | None:
+    """Start a call if this request is one to a model; or hide the task from a host of models."""
+    if _calls.current_call() is not None or _runtime.active() is None:
         return None
     try:
         method, given = args
-        if method != "POST" or _calls.current_call() is not None:
-            return None
         url = session._build_url(given)
-        dialect = dialect_of(url.path)
-        if dialect is None:
-            return None
-        asked = _asked(dialect, url.path, kwargs)
-        if asked is None:
-            return None
+        dialect = _http.wanted(method, url.path)
+        asked = _asked(dialect, url.path, kwargs) if dialect is not None else None
+        if dialect is None or asked is None:
+            return _http.hush(url.host or "")
         return _http.begin(session, dialect, asked, url.scheme, url.host, url.port, None)
     except Exception:
         _guard.failed("the start of a call")

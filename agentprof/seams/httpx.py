@@ -10,8 +10,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from agentprof import _guard, _runtime
+from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
+from agentprof._context import Attachment
 from agentprof._patching import Patch, patches_in
 from agentprof.dialects import asked_in
 from agentprof.seams import _http
@@ -37,6 +38,11 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _begin(self, args, kwargs)
         if call is None:
             return original(self, *args, **kwargs)
+        if isinstance(call, Attachment):
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                call.detach()
         try:
             response = original(self, *args, **kwargs)
         except BaseException as error:
@@ -54,6 +60,11 @@ def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _begin(self, args, kwargs)
         if call is None:
             return await original(self, *args, **kwargs)
+        if isinstance(call, Attachment):
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                call.detach()
         try:
             response = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -65,21 +76,20 @@ def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return send
 
 
-def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    """Start a call if this request is one to a model."""
-    if _runtime.active() is None:
+def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Attachment | None:
+    """Start a call if this request is one to a model; or hide the task from a host of models."""
+    # While the call of an SDK is open here its requests are no calls of their own.
+    if _calls.current_call() is not None or _runtime.active() is None:
         return None
     try:
         request = args[0] if args else kwargs["request"]
         url = request.url
         dialect = _http.wanted(request.method, url.path)
-        if dialect is None:
-            return None
         # Present where the body was given whole; a body that is still to be generated is not looked at.
-        body = vars(request).get("_content")
-        asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
-        if asked is None:
-            return None
+        body = vars(request).get("_content") if dialect is not None else None
+        asked = asked_in(dialect, url.path, body) if dialect is not None and isinstance(body, bytes) else None
+        if dialect is None or asked is None:
+            return _http.hush(url.host)
         return _http.begin(client, dialect, asked, url.scheme, url.host, url.port, body)
     except Exception:
         _guard.failed("the start of a call")

@@ -16,6 +16,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._failures import failure_kind
 from agentprof._patching import Patch
+from agentprof._providers import provider_of
 from agentprof.dialects import asked_in
 from agentprof.seams import _http, urllib3
 
@@ -55,20 +56,21 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     """Start a call if this request is one to a model."""
-    if _runtime.active() is None:
+    if _calls.current_call() is not None or _runtime.active() is None:
         return None
     try:
         request = args[0] if args else kwargs["request"]
-        if request.method != "POST":
-            return None
         url = urlsplit(request.url)
         dialect = _http.wanted(request.method, url.path)
-        if dialect is None:
-            return None
-        body = _bytes(request.body)
         # A body that is still to be generated or read from a file is not looked at.
-        asked = asked_in(dialect, url.path, body) if isinstance(body, bytes) else None
-        if asked is None:
+        body = _bytes(request.body) if dialect is not None else None
+        asked = asked_in(dialect, url.path, body) if dialect is not None and isinstance(body, bytes) else None
+        if "baggage" in request.headers and (
+            asked is not None or provider_of(url.hostname or "") is not None
+        ):
+            # Written by an instrumentation that stands above this, into the request that it was given.
+            _http.without_task(request.headers)
+        if dialect is None or asked is None:
             return None
         return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port, body)
     except Exception:

@@ -10,11 +10,11 @@ import pytest
 
 import agentprof
 from agentprof import attributes
-from agentprof._asked import arguments_hash, say_request
+from agentprof._asked import Key, arguments_hash, key_of, say_request
 from agentprof.dialects import dialect_of
 from agentprof.testing import Captured, capture
 
-KEY = b"k" * 16
+KEY = key_of(b"k" * 16)
 SYSTEM = {"role": "system", "content": "Be brief."}
 USER = {"role": "user", "content": "What is the weather?"}
 ASKS = {
@@ -33,7 +33,7 @@ def dumped(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def asked(path: str = "/chat/completions", key: bytes | None = KEY, **body: Any) -> dict[str, Any]:
+def asked(path: str = "/chat/completions", key: Key | None = KEY, **body: Any) -> dict[str, Any]:
     dialect = dialect_of(path)
     assert dialect is not None
     said: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def test_the_same_question_has_the_same_fingerprint() -> None:
         asked(model="n", messages=[USER], temperature=0, seed=1),
         asked(model="m", messages=[USER, USER], temperature=0, seed=1),
         asked(model="m", messages=[USER], temperature=0, seed=1, tools=[TOOL]),
-        asked(model="m", messages=[USER], temperature=0, seed=1, key=b"other"),
+        asked(model="m", messages=[USER], temperature=0, seed=1, key=key_of(b"other")),
     ]
     found = {said[attributes.FINGERPRINT_REQUEST] for said in others}
     assert len(found) == len(others)
@@ -173,7 +173,9 @@ def test_arguments_of_tools() -> None:
     assert first == again == inner
     assert tea == more_tea
     assert len({first, other, tea, elsewhere}) == 4
-    assert all(len(found) == 16 for found in (first, other, tea))
+    assert all(len(found) == 8 + 1 + 16 for found in (first, other, tea))
+    assert first.partition("-")[0] == tea.partition("-")[0] == inner.partition("-")[0]
+    assert first.partition("-")[0] != elsewhere.partition("-")[0]
 
 
 class Watched:

@@ -50,7 +50,7 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
         "stream_end": draw(st.sampled_from([None, "complete", "abandoned", "truncated"])),
         "response_id": draw(st.sampled_from([None, "r1", "r2", "r3"])),
         "model": draw(st.sampled_from(["m1", "m2"])),
-        "fingerprint": draw(st.sampled_from([None, "f1", "f2"])),
+        "fingerprint": draw(st.sampled_from([None, "f1", "f2", "k1-f1", "k2-f1"])),
     }
 
 
