@@ -10,7 +10,9 @@ import msgspec
 from agentprof.model import Span
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_order = attrgetter("start_ns", "trace_id", "span_id")
+
+in_order = attrgetter("start_ns", "trace_id", "span_id")
+"""Sorts spans: by start, then trace id, then span id."""
 
 
 def without_copies(spans: Iterable[Span]) -> list[Span]:
@@ -26,7 +28,7 @@ def without_copies(spans: Iterable[Span]) -> list[Span]:
             if other is not span and _better(span, other):
                 kept[span.key] = span
         given = list(kept.values())
-    return sorted(given, key=_order)
+    return sorted(given, key=in_order)
 
 
 def _better(a: Span, b: Span) -> bool:

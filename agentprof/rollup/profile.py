@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from agentprof.model import Source
 from agentprof.rollup.phases import Segment, fill_phases
-from agentprof.rollup.timeline import Stretch, walk
+from agentprof.rollup.timeline import walk
 from agentprof.rollup.tree import OWNERS, Node, Tree
 from agentprof.summary import EVIDENCED, TIMELINE
 
@@ -42,16 +42,16 @@ def profiled(tree: Tree) -> Profile:
         profile.segments[id(call)] = _segments(tree, call)
     timed: dict[int, Node] = {}
     rows: dict[int, Node] = {}
-    for stretch in walk(tree):
-        owner = row = stretch.owner
+    for owner, start, end in walk(tree):
+        timed_by = row = owner
         if owner.kind not in OWNERS:
-            owner, row = _nearest(owner, timed, _TIMED), _nearest(owner, rows, OWNERS)
-        ns = stretch.end - stretch.start
+            timed_by, row = _nearest(owner, timed, _TIMED), _nearest(owner, rows, OWNERS)
+        ns = end - start
         profile.path_ns[id(row)] += ns
-        if owner.kind == "model":
-            _give_phases(profile, owner, stretch)
+        if timed_by.kind == "model":
+            _give_phases(profile, timed_by, start, end)
         else:
-            profile.give(_OWN_TIME.get(owner.kind, "other"), ns, "observed")
+            profile.give(_OWN_TIME.get(timed_by.kind, "other"), ns, "observed")
     return profile
 
 
@@ -69,15 +69,15 @@ def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
     return filled.segments
 
 
-def _give_phases(profile: Profile, call: Node, stretch: Stretch) -> None:
+def _give_phases(profile: Profile, call: Node, start: int, end: int) -> None:
     """Count of each phase what lies inside the stretch; a stretch of a call lies inside the call."""
     at = call.start
     segments = profile.segments[id(call)]
     if len(segments) == 1:
-        profile.give(on_timeline(segments[0].name), stretch.end - stretch.start, segments[0].source)
+        profile.give(on_timeline(segments[0].name), end - start, segments[0].source)
         return
     for segment in segments:
-        inside = min(at + segment.ns, stretch.end) - max(at, stretch.start)
+        inside = min(at + segment.ns, end) - max(at, start)
         if inside > 0:
             profile.give(on_timeline(segment.name), inside, segment.source)
         at += segment.ns

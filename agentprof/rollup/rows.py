@@ -41,7 +41,10 @@ class Sums:
         """Add what a call used."""
         usage = node.call.usage if node.kind == "model" and node.call is not None else None
         if usage is not None:
-            self.add_tokens(dict(zip(TOKENS, _counts(usage), strict=True)))
+            tokens = self.tokens
+            for name, count in zip(TOKENS, _counts(usage)):  # noqa: B905 (both have the same names)
+                if count is not None:
+                    tokens[name] = (tokens[name] or 0) + count
 
     def add_cost(self, amount: Decimal | None) -> None:
         """Add an amount; unknown adds nothing."""
@@ -76,7 +79,8 @@ class _Row:
         self.runs = 0
         self.errors = 0
         self.own = Sums()
-        self.total = Sums()
+        self.total = self.own
+        """Its own until a row below adds to it."""
 
 
 def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
@@ -92,20 +96,19 @@ def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
                 row = rows[path] = _Row(_row_kind(node))
             _count(row, node, profile)
     for path, row in sorted(rows.items(), key=lambda item: len(item[0]), reverse=True):
-        row.total.add(row.own)
         if len(path) > 1:
-            rows[path[:-1]].total.add(row.total)
-    return [
-        NodeRow(
-            path=list(path),
-            kind=row.kind,
-            runs=row.runs,
-            errors=row.errors,
-            self=row.own.totals(),
-            total=row.total.totals(),
-        )
-        for path, row in _in_tree_order(rows)
-    ]
+            above = rows[path[:-1]]
+            if above.total is above.own:
+                above.total = Sums()
+                above.total.add(above.own)
+            above.total.add(row.total)
+    return [_node_row(path, row) for path, row in _in_tree_order(rows)]
+
+
+def _node_row(path: Path, row: _Row) -> NodeRow:
+    own = row.own.totals()
+    total = own if row.total is row.own else row.total.totals()
+    return NodeRow(path=list(path), kind=row.kind, runs=row.runs, errors=row.errors, self=own, total=total)
 
 
 def paths_of(tree: Tree) -> dict[int, Path]:

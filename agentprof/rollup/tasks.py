@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from agentprof.model import Span
-from agentprof.rollup.copies import without_copies
+from agentprof.rollup.copies import in_order, without_copies
 
 IMPLICIT_PREFIX = "trace:"
 NESTING_LIMIT = 32
@@ -24,13 +24,13 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     are those of its sub-tasks too.
     """
     kept = without_copies(spans)
-    owner = _owners(kept, {span.key: span for span in kept})
+    owner = _owners(kept)
     parents = _parents(kept, owner)
     counts_for = _nesting_limited(parents)
     unclaimed: dict[str, list[Span]] = {}
     members: dict[str, list[Span]] = {}
     for span in kept:
-        task_id = owner[span.key]
+        task_id = owner.get((span.trace_id, span.span_id))
         if task_id is None:
             unclaimed.setdefault(span.trace_id, []).append(span)
         else:
@@ -41,26 +41,23 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     return _with_sub_tasks(members, parents)
 
 
-def _owners(kept: list[Span], by_key: Mapping[tuple[str, str], Span]) -> dict[tuple[str, str], str | None]:
-    """The task each span belongs to; None where no ancestor names one."""
-    owner: dict[tuple[str, str], str | None] = {}
-    for span in kept:
-        path: list[tuple[str, str]] = []
-        current: Span | None = span
-        found: str | None = None
-        seen: set[tuple[str, str]] = set()
-        while current is not None and current.key not in seen:
-            if current.key in owner:
-                found = owner[current.key]
-                break
-            seen.add(current.key)
-            path.append(current.key)
-            if current.task is not None:
-                found = current.task.id
-                break
-            current = by_key.get((current.trace_id, current.parent_id)) if current.parent_id else None
-        for key in path:
-            owner[key] = found
+def _owners(kept: list[Span]) -> dict[tuple[str, str], str | None]:
+    """The task each span belongs to; None, or nothing, where no ancestor names one."""
+    owner: dict[tuple[str, str], str | None] = {
+        (span.trace_id, span.span_id): span.task.id for span in kept if span.task is not None
+    }
+    if not owner or len(owner) == len(kept):
+        return owner
+    by_key = {(span.trace_id, span.span_id): span for span in kept}
+    for key in by_key:
+        path: dict[tuple[str, str], None] = {}
+        at = key
+        while at in by_key and at not in owner and at not in path:
+            path[at] = None
+            at = (at[0], by_key[at].parent_id or "")
+        found = owner.get(at)
+        for passed in path:
+            owner[passed] = found
     return owner
 
 
@@ -113,13 +110,15 @@ def _with_parent(span: Span, parents: Mapping[str, str]) -> Span:
 def _with_sub_tasks(members: dict[str, list[Span]], parents: Mapping[str, str]) -> dict[str, list[Span]]:
     """Add the spans of each task to every task above it that is here."""
     tasks = {task_id: list(spans) for task_id, spans in members.items()}
+    grown: set[str] = set()
     for task_id, spans in members.items():
         above, seen = parents.get(task_id), {task_id}
         while above is not None and above not in seen:
             seen.add(above)
             if above in tasks:
                 tasks[above].extend(spans)
+                grown.add(above)
             above = parents.get(above)
-    for spans in tasks.values():
-        spans.sort(key=lambda span: (span.start_ns, span.trace_id, span.span_id))
+    for task_id in grown:
+        tasks[task_id].sort(key=in_order)
     return tasks

@@ -12,17 +12,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple
 
 from agentprof.rollup.tree import Node, Tree
 
-
-class Stretch(NamedTuple):
-    """A piece of the wall, and the span whose own time it is."""
-
-    owner: Node
-    start: int
-    end: int
+Stretch = tuple[Node, int, int]
+"""A piece of the wall: the span whose own time it is, start and end."""
 
 
 _end_and_start = attrgetter("end", "start")
@@ -57,12 +51,12 @@ class _Children:
 def walk(tree: Tree) -> Iterator[Stretch]:
     """The own stretches of all spans; together they cover the root's interval exactly once, in no order."""
     children: dict[int, _Children] = {}
-    pending = [Stretch(tree.root, tree.root.start, tree.root.end)]
+    pending: list[Stretch] = [(tree.root, tree.root.start, tree.root.end)]
     while pending:
         owner, low, cut = pending.pop()
         if not owner.children:
             if low < cut:
-                yield Stretch(owner, low, cut)
+                yield owner, low, cut
             continue
         below = children.get(id(owner))
         if below is None:
@@ -76,10 +70,10 @@ def walk(tree: Tree) -> Iterator[Stretch]:
                 own_end = cut
                 if running is not None and running.start < cut:
                     own_end = max(gap_start, running.start)
-                    pending.append(Stretch(running, own_end, cut))
+                    pending.append((running, own_end, cut))
                 if gap_start < own_end:
-                    yield Stretch(owner, gap_start, own_end)
+                    yield owner, gap_start, own_end
             if finished is None:
                 break
             cut = max(finished.start, low)
-            pending.append(Stretch(finished, cut, finished.end))
+            pending.append((finished, cut, finished.end))

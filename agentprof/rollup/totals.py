@@ -154,18 +154,26 @@ def _model_row(nodes: list[Node], profile: Profile) -> ModelRow:
     for node in nodes:
         sums.add_tokens_of(node)
         sums.add_cost(cost_of(node))
-    providers = Counter(n.call.provider for n in nodes if n.call is not None and n.call.provider)
-    attempts = [n.call.attempts for n in nodes if n.call is not None and n.call.attempts is not None]
+    known = [node.call for node in nodes if node.call is not None]
+    attempts = [call.attempts for call in known if call.attempts is not None]
     return ModelRow(
-        provider=min(providers, key=lambda name: (-providers[name], name)) if providers else None,
+        provider=_most_common([call.provider for call in known if call.provider]),
         calls=len(nodes),
-        errors=sum(node.error for node in nodes),
+        errors=sum([node.error for node in nodes]),
         attempts=sum(attempts) if attempts else None,
         tokens=sums.tokens,
         cost_usd=sums.cost_usd,
         first_token_ns=_instants(nodes, "first_token_ns"),
         output_tokens_per_s=_rate(nodes, profile),
     )
+
+
+def _most_common(names: Sequence[str]) -> str | None:
+    """The name that stands most often, of equals the first by alphabet."""
+    if len(set(names)) < 2:
+        return names[0] if names else None
+    counts = Counter(names)
+    return min(counts, key=lambda name: (-counts[name], name))
 
 
 def _rate(nodes: list[Node], profile: Profile) -> float | None:
