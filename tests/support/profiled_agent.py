@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 from support.model_server import CHAT, Reply
 
@@ -23,9 +24,9 @@ def replies() -> list[Reply]:
     """A refusal and its repetition, a stream, and an answer with the times of its server."""
     return [
         Reply.json({"error": {"message": "slow down"}}, 429, retry_after_ms="20"),
-        Reply.json(CHAT, wait_s=0.02),
+        replace(Reply.json(CHAT), wait_s=0.02),
         Reply.stream(wait_s=0.02),
-        Reply.json(TIMED, wait_s=0.03),
+        replace(Reply.json(TIMED), wait_s=0.03),
     ]
 
 

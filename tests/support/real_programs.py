@@ -1,5 +1,5 @@
 """The OpenTelemetry Collector and Jaeger, as `scripts/build_go` built them, with the configuration of this
-repository, on ports of loopback that were free."""
+repository, and agentprof's collector, each a process of its own on ports of loopback that were free."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -92,13 +93,17 @@ class Program:
 
         def well() -> bool | None:
             assert process.poll() is None, f"{self.command[0]} has ended:\n{self.log.read_text()[-3000:]}"
-            return True if fetch(self.health) is not None else None
+            return self.is_well() or None
 
         try:
             eventually(well, f"the health of {self.command[0]}")
         except BaseException:
             self.stop(signal.SIGKILL)
             raise
+
+    def is_well(self) -> bool:
+        """Whether it says so."""
+        return fetch(self.health) is not None
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Ends it and waits for its end."""
@@ -202,3 +207,63 @@ class OtelCollector(Program):
             f"http://127.0.0.1:{health}/",
             folder / "otelcol.log",
         )
+
+
+class AgentprofCollector(Program):
+    """`agentprof collect` on a database in a folder; after a restart it has the ports it had before."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.database = folder / "agentprof.duckdb"
+        self._lock = folder / "agentprof.duckdb.lock.json"
+        self._options = options
+        self.url = self.otlp_http = self.otlp_grpc = ""
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__([], {}, "", folder / "agentprof.log")
+
+    def start(self) -> None:
+        """Returns when it listens."""
+        self._lock.unlink(missing_ok=True)
+        ports = [url.rpartition(":")[2] or "0" for url in (self.url, self.otlp_http, self.otlp_grpc)]
+        self.command = [
+            *(sys.executable, "-m", "agentprof", "collect", "--db", str(self.database)),
+            *(f"--port={ports[0]}", f"--otlp-http-port={ports[1]}", f"--otlp-grpc-port={ports[2]}"),
+            *self._options,
+        ]
+        super().start()
+
+    def is_well(self) -> bool:
+        """Whether it says where it is, and answers there."""
+        try:
+            said = json.loads(self._lock.read_bytes())
+        except (OSError, ValueError):
+            return False
+        self.url, self.otlp_http, self.otlp_grpc = said["url"], said["otlp_http"], said["otlp_grpc"]
+        return fetch(f"{self.url}/healthz") is not None
+
+    def metric(self, name: str) -> float:
+        """A figure of `/metrics`."""
+        body = fetch(f"{self.url}/metrics")
+        assert body is not None, "the metrics are not answered"
+        (line,) = (line for line in body.decode().splitlines() if line.startswith(f"{name} "))
+        return float(line.split()[1])
+
+    def task(self, task_id: str) -> dict[str, Any] | None:
+        """The summary of a task; None if it is not known."""
+        body = fetch(f"{self.url}/api/v1/tasks/{urllib.parse.quote(task_id, safe='')}")
+        return None if body is None else json.loads(body)
+
+    def tasks(self) -> dict[str, dict[str, Any]]:
+        """All tasks by id, in the rows of tables."""
+        rows: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            body = fetch(f"{self.url}/api/v1/tasks?limit=1000{after}", timeout_s=PATIENCE_S)
+            assert body is not None, "the list of tasks is not answered"
+            page = json.loads(body)
+            rows += page["tasks"]
+            if page["next"] is None:
+                break
+            after = f"&after={urllib.parse.quote(page['next'])}"
+        found = {row["task_id"]: row for row in rows}
+        assert len(found) == len(rows), "a task is listed twice"
+        return found

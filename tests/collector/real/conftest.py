@@ -34,9 +34,10 @@ def run_agent(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
         with ModelServer() as server:
             server.replies = profiled_agent.replies()
             cut = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "AGENTPROF_"))}
+            path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
             done = subprocess.run(
                 [sys.executable, profiled_agent.__file__, server.url, endpoint],
-                env=cut | {"PYTHONPATH": str(TESTS), "AGENTPROF_SPOOL": str(tmp_path / "spool")},
+                env=cut | {"PYTHONPATH": path, "AGENTPROF_SPOOL": str(tmp_path / "spool")},
                 capture_output=True,
                 text=True,
                 check=False,
