@@ -77,8 +77,8 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 )
 
 LATE_DIALECTS: Final[dict[str, str]] = {
-    "/v1/messages": "agentprof.dialects.anthropic_messages:Messages",
-    "/v1/messages?beta=true": "agentprof.dialects.anthropic_messages:Messages",
+    "/v1/messages": "anthropic_messages:Messages",
+    "/v1/messages?beta=true": "anthropic_messages:Messages",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""
@@ -110,7 +110,7 @@ def dialect_of(path: str) -> Dialect | None:
 
 def _load(name: str) -> Dialect:
     module, _, kind = name.partition(":")
-    loaded: Dialect = getattr(import_module(module), kind)()
+    loaded: Dialect = getattr(import_module(f"{__name__}.{module}"), kind)()
     return loaded
 
 

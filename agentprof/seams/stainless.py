@@ -21,8 +21,15 @@ from agentprof._hidden_usage import with_usage
 from agentprof._patching import Patch, patches_in
 from agentprof._providers import provider_of
 from agentprof.dialects import Dialect, dialect_of
+from agentprof.seams import _self_tracing
 
-MODULES: Final[tuple[str, ...]] = ("openai._base_client",)
+MODULES: Final[tuple[str, ...]] = (
+    "openai._base_client",
+    "anthropic._base_client",
+    "cerebras.cloud.sdk._base_client",
+    "groq._base_client",
+    "together._base_client",
+)
 """Base clients of the family; another SDK of it is one more entry."""
 
 
@@ -45,7 +52,7 @@ def patches(module: ModuleType) -> list[Patch]:
             ("SyncAPIClient", "_request", _repeated_request),
             ("AsyncAPIClient", "_request", _repeated_request_async),
         ]
-    return patches_in(module, wanted)
+    return patches_in(module, wanted) + _self_tracing.patches(module)
 
 
 # --- the call ------------------------------------------------------------------------------------
@@ -134,11 +141,19 @@ def _server(client: Any) -> tuple[str, int | None, str | None]:
     return known[1:]
 
 
+_BY_CLIENT: Final = {
+    "BaseAzureClient": "azure.ai.openai",
+    "BaseBedrockClient": "aws.bedrock",
+    "BaseFoundryClient": "azure.ai.inference",
+    "BaseMantleClient": "aws.bedrock",
+    "BaseVertexClient": "gcp.vertex_ai",
+}
+
+
 def _provider_by_client(client: Any) -> str | None:
-    """A client made for Azure reaches it behind a gateway too, whose host says nothing."""
-    if any(kind.__name__ == "BaseAzureClient" for kind in type(client).__mro__):
-        return "azure.ai.openai"
-    return None
+    """A client made for a provider reaches it behind a gateway too, whose host says nothing."""
+    names = (_BY_CLIENT.get(kind.__name__) for kind in type(client).__mro__)
+    return next(filter(None, names), None)
 
 
 def _failed(call: Call, error: BaseException) -> None:
@@ -313,6 +328,8 @@ def _answered(client: Any, kwargs: dict[str, Any]) -> None:
     try:
         if call is None:
             _file_read(client, kwargs.get("options"), response)
+        elif response.status_code >= 400:
+            pass  # anthropic hands refusals to its middleware as answers; what comes of them is told elsewhere
         elif response.is_closed:
             call.answered(response.status_code, response.content)
         else:

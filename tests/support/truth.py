@@ -17,6 +17,12 @@ Truths = dict[str, dict[str, Any]]
 
 def expected(truth: dict[str, Any]) -> dict[str, Any]:
     """What the span must say: tokens normalised, the rest as the provider reports it."""
+    return (
+        _expected_of_anthropic(truth) if truth["api"] == "anthropic.messages" else _expected_of_openai(truth)
+    )
+
+
+def _expected_of_openai(truth: dict[str, Any]) -> dict[str, Any]:
     raw = truth["usage_raw"] or {}
     given, output, reasoning = truth["input_tokens"], truth["output_tokens"], truth["reasoning_tokens"]
     cached = truth["cached_input_tokens"]
@@ -32,6 +38,32 @@ def expected(truth: dict[str, Any]) -> dict[str, Any]:
         "cache_read": cached,
         "cache_write": truth["cache_write_tokens"],
         "reasoning": reasoning,
+    } | _expected_besides_usage(truth)
+
+
+def _expected_of_anthropic(truth: dict[str, Any]) -> dict[str, Any]:
+    """Here the cache stands beside the input, and tools at the provider are counted in the usage or as blocks."""
+    raw = truth["usage_raw"] or {}
+    cache = [truth["cached_input_tokens"], truth["cache_write_tokens"]]
+    given = truth["input_tokens"]
+    server_tools = Counter(name for name in truth["builtin_calls"] or () if name != "echo")
+    server_tools["mcp"] = len(truth["builtin_calls"] or ()) - server_tools.total()  # an MCP server's own name
+    for name, uses in (raw.get("server_tool_use") or {}).items():
+        server_tools[name.removesuffix("_requests")] = uses
+    return {
+        "input": None if given is None else given + sum(count or 0 for count in cache),
+        "output": truth["output_tokens"],
+        "cache_read": cache[0],
+        "cache_write": cache[1],
+        "cache_write_1h": (raw.get("cache_creation") or {}).get("ephemeral_1h_input_tokens"),
+        "reasoning": truth["reasoning_tokens"],
+        "server_tools": {name: uses for name, uses in server_tools.items() if uses},
+        "service_tier": truth["service_tier"],
+    } | _expected_besides_usage(truth)
+
+
+def _expected_besides_usage(truth: dict[str, Any]) -> dict[str, Any]:
+    return {
         "tool_calls": sorted(name for name in truth["tool_calls"] or () if name),
         "finish_reasons": [reason for reason in truth["finish_reasons"] or () if reason is not None],
         "error": truth["status"] >= 400 or truth["error_where"] is not None,
@@ -46,7 +78,14 @@ def found(span: ReadableSpan) -> dict[str, Any]:
         "output": said.get(attributes.OUTPUT_TOKENS),
         "cache_read": said.get(attributes.CACHE_READ_TOKENS),
         "cache_write": said.get(attributes.CACHE_WRITE_TOKENS),
+        "cache_write_1h": said.get(attributes.CACHE_WRITE_1H_TOKENS),
         "reasoning": said.get(attributes.REASONING_TOKENS),
+        "server_tools": {
+            name.removeprefix(attributes.SERVER_TOOLS): uses
+            for name, uses in said.items()
+            if name.startswith(attributes.SERVER_TOOLS)
+        },
+        "service_tier": said.get(attributes.SERVICE_TIER),
         "tool_calls": sorted(str(name) for name in said.get(attributes.TOOL_CALLS, ())),  # type: ignore[union-attr]
         "finish_reasons": list(said.get(attributes.FINISH_REASONS, ())),  # type: ignore[arg-type]
         "error": span.status.status_code is StatusCode.ERROR,

@@ -1,0 +1,47 @@
+"""SDKs that trace themselves: their spans stay as they are, and none of ours goes out through them.
+
+Such an SDK sends the trace context of its span to the provider. Where the program has no tracer provider it
+makes no span, and takes for its own whichever stands in the context. Without us there is none, so nothing is
+sent; with us it would be one of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from opentelemetry import trace
+
+from agentprof import _calls, _context, _guard
+from agentprof._patching import Patch
+
+_STARTS = "start_api_call_span"
+"""Of anthropic 2."""
+
+
+def patches(module: ModuleType) -> list[Patch]:
+    """What is replaced in a base client that traces itself; nothing in others."""
+    original = vars(module).get(_STARTS)
+    return [] if original is None else [Patch(module, _STARTS, original, _own_span_only(original))]
+
+
+def _own_span_only(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def start_api_call_span(*args: Any, **kwargs: Any) -> Any:
+        span = original(*args, **kwargs)
+        return None if span is not None and _is_ours(span) else span
+
+    return start_api_call_span
+
+
+def _is_ours(span: Any) -> bool:
+    """Whether a span is only the present one again, as a tracer without a provider gives it, and that is ours."""
+    try:
+        if span.is_recording() or span.get_span_context() != trace.get_current_span().get_span_context():
+            return False
+        return _calls.current_call() is not None or _context.task_in() is not None
+    except Exception:
+        _guard.failed("a span of an SDK")
+        return False
