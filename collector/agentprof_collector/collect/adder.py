@@ -225,24 +225,40 @@ class Adder:
         try:
             with self._meters.add_up_seconds.time():
                 ids = recompute(self._store, taken, self._not_added_up, added_up=self._added_up)
-        except BaseException:
+        except StoreError:
             self._put_back(taken)
             raise
+        except Exception as error:  # noqa: BLE001
+            self._add_up_apart(taken, error)
+            return
         self._meters.tasks_added_up.inc(len(ids))
+
+    def _add_up_apart(self, taken: dict[str, _Dirty], error: Exception) -> None:
+        """Whichever trace it was must not cost the others."""
+        if len(taken) == 1:
+            (trace_id,) = taken
+            self._not_added_up(TaskNotAddedUp(IMPLICIT_PREFIX + trace_id, error))
+            return
+        rest = dict(taken)
+        try:
+            for trace_id, dirty in taken.items():
+                del rest[trace_id]
+                self._add_up({trace_id: dirty})
+        except StoreError:
+            self._put_back(rest)
+            raise
 
     def _put_back(self, taken: dict[str, _Dirty]) -> None:
         with self._changed:
-            newer = self._dirty
-            self._dirty = taken
-            for trace_id, dirty in newer.items():
-                if trace_id in taken:
-                    taken[trace_id].last_s = dirty.last_s
-                    taken[trace_id].has_root |= dirty.has_root
-                else:
-                    taken[trace_id] = dirty
             for trace_id, dirty in taken.items():
-                if dirty.has_root:
-                    self._rooted[trace_id] = dirty
+                newer = self._dirty.get(trace_id)
+                if newer is not None:
+                    dirty.last_s = newer.last_s
+                    dirty.has_root |= newer.has_root
+            both = self._dirty | taken
+            self._dirty = dict(sorted(both.items(), key=lambda item: item[1].first_s))
+            rooted = [item for item in both.items() if item[1].has_root]
+            self._rooted = dict(sorted(rooted, key=lambda item: item[1].last_s))
 
     def _not_added_up(self, error: TaskNotAddedUp) -> None:
         self._meters.tasks_not_added_up.inc()
@@ -251,9 +267,13 @@ class Adder:
     def _mark(self, *, now: bool) -> None:
         """Keep in the store up to where everything is added up, so that a next process can go on from there."""
         now_s = time.monotonic()
+        if not now and now_s - self._marked_s < _MARK_EVERY_S:
+            return
+        self._marked_s = now_s
         with self._changed:
-            oldest = next(iter(self._dirty.values()), None)
-            up_to_ns = self._last_arrival_ns if oldest is None else oldest.arrived_ns - 1
-        if up_to_ns > self._marked_ns and (now or now_s - self._marked_s >= _MARK_EVERY_S):
+            waiting = [dirty.arrived_ns for dirty in self._dirty.values()]
+            waiting += self._judged.values()
+            up_to_ns = min(waiting) - 1 if waiting else self._last_arrival_ns
+        if up_to_ns > self._marked_ns:
             self._store.set_added_up_to(up_to_ns)
-            self._marked_ns, self._marked_s = up_to_ns, now_s
+            self._marked_ns = up_to_ns

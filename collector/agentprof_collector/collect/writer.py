@@ -18,7 +18,8 @@ from agentprof_collector.receive.exchange import Answer, Budget, Refused, Reques
 from agentprof_collector.receive.read import Contents, read
 
 SPANS_PER_COMMIT: Final = 20_000
-"""A group is closed when it holds this many, so that its memory and its time stay bounded."""
+BYTES_PER_COMMIT: Final = 64 * 1024 * 1024
+"""A group is closed when it holds so much, unpacked, so that its memory and its time stay bounded."""
 _SKIPPED: Final = "spans without trace id, span id or start cannot be kept"
 
 Arrived = Callable[[Sequence[Span], Sequence[OutcomeFact], int], None]
@@ -51,6 +52,7 @@ class Writer:
         meters: counts.
         pass_on: gets each request that was read, before it is stored; it may refuse it.
         received: told of the spans of each commit as they came.
+        last_arrival_ns: everything that is stored arrived until then.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Writer:
         *,
         pass_on: PassOn = lambda request: None,
         received: Received = lambda spans: None,
+        last_arrival_ns: int = 0,
     ) -> None:
         self._pass_on = pass_on
         self._received = received
@@ -72,7 +75,8 @@ class Writer:
         self._waiting: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._last_arrival_ns = 0
+        # A clock that was set back must not let what comes now look as if it had been there before.
+        self._last_arrival_ns = last_arrival_ns
         self.failing: str | None = None
         """Why the last commit failed; None when it did not."""
         self._thread = threading.Thread(target=self._run, name="agentprof-write", daemon=True)
@@ -137,8 +141,8 @@ class Writer:
     def _next_group(self) -> list[_Read]:
         """All that waits, up to a bound."""
         group: list[_Read] = []
-        spans = 0
-        while self._waiting and spans < SPANS_PER_COMMIT:
+        spans = size_bytes = 0
+        while self._waiting and spans < SPANS_PER_COMMIT and size_bytes < BYTES_PER_COMMIT:
             read_next, answer = self._waiting.popleft()
             if not answer.set_running_or_notify_cancel():
                 continue
@@ -153,6 +157,7 @@ class Writer:
             else:
                 group.append(_Read(contents, understood, answer))
                 spans += len(understood.spans)
+                size_bytes += contents.size_bytes
         return group
 
     def _commit(self, group: Sequence[_Read]) -> None:

@@ -24,6 +24,8 @@ class Contents(msgspec.Struct, frozen=True):
     """Values left out because they were of a wrong type or size."""
     dropped: int = 0
     """Log records and metrics that nothing here has a use for."""
+    size_bytes: int = 0
+    """Of the request, unpacked."""
 
 
 def read(request: Request) -> Contents:
@@ -34,11 +36,12 @@ def read(request: Request) -> Contents:
     """
     body = unpacked(request.encoding, request.body)
     try:
-        return _READERS[request.signal, request.media](body)
+        contents = _READERS[request.signal, request.media](body)
     except NotOtlp as error:
         raise Refused(400, str(error)) from error
     except RecursionError as error:
         raise Refused(400, "the message is nested too deeply") from error
+    return msgspec.structs.replace(contents, size_bytes=len(body))
 
 
 def _spans(decode: Callable[[bytes], Batch]) -> Callable[[bytes], Contents]:
