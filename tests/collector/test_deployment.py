@@ -181,6 +181,15 @@ def test_the_image_gets_the_files_it_copies() -> None:
     assert all((ROOT / file).exists() for file in files)
 
 
+def test_every_variable_of_the_configurations_is_documented() -> None:
+    """And none that they do not read."""
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    for file in PROGRAMS.values():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `collector/{file}`"))
+        read = set(re.findall(r"\$\{env:(\w+)", (FOLDER / file).read_text()))
+        assert set(re.findall(r"`([A-Z][A-Z_]+)`", row)) == read
+
+
 def compose_config(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The file as docker-compose reads it, for an engine that is not asked."""
     program = shutil.which("docker-compose")

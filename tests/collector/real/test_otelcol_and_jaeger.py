@@ -86,8 +86,11 @@ def test_exporters_of_the_sdk_deliver(jaeger: Jaeger, otelcol: OtelCollector, pr
     assert found["attributes"] == {a.REQUEST_MODEL: "m", "n": 3}
 
 
-def test_what_was_acknowledged_survives_a_kill(jaeger: Jaeger, tmp_path: Path) -> None:
-    """While agentprof is away spans wait on disk; neither side's end loses one."""
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stop", "kill"])
+def test_what_was_acknowledged_survives_a_restart(
+    jaeger: Jaeger, tmp_path: Path, how: signal.Signals
+) -> None:
+    """While agentprof is away spans wait on disk; an end of the collector loses none of them."""
     receiver = CollectorServer().start()
     receiver.stop()  # its port is known now, and nobody is there
     base = receiver.url.removesuffix("/v1/traces")
@@ -101,7 +104,8 @@ def test_what_was_acknowledged_survives_a_kill(jaeger: Jaeger, tmp_path: Path) -
         for number in range(50):
             tracer.start_span(f"span {number}").end()
         provider.shutdown()
-        program.stop(signal.SIGKILL)
+        eventually(lambda: "Will retry" in program.log.read_text() or None, "a first try")
+        program.stop(how)
         with receiver:
             program.start()
             receiver.wait_for(lambda: set(receiver.names) == {f"span {number}" for number in range(50)})
