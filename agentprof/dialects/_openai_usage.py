@@ -52,6 +52,8 @@ class RawUsage(msgspec.Struct):
     cost_in_usd_ticks: int | None = None
     server_tool_use: dict[str, Any] | None = None
     server_side_tool_usage_details: dict[str, Any] | None = None
+    queue_time: msgspec.Raw = msgspec.Raw()
+    """Of Groq, beside other times."""
 
 
 _NO_DETAILS = Details()

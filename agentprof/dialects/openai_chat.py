@@ -57,6 +57,17 @@ class Body(msgspec.Struct):
     usage: RawUsage | None = None
     service_tier: str | None = None
     error: Any = None
+    timings: msgspec.Raw = msgspec.Raw()
+    metrics: msgspec.Raw = msgspec.Raw()
+    time_info: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def tells_times(self) -> bool:
+        """Whether the engine may report its own times: the body is read for them only then."""
+        usage = self.usage
+        return bool(
+            self.timings or self.metrics or self.time_info or (usage is not None and usage.queue_time)
+        )
 
 
 class Delta(msgspec.Struct):
@@ -132,7 +143,8 @@ class Chat:
         read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
-        engines.read_body(body, answer.phases)
+        if read.tells_times:
+            engines.read_body(body, answer.phases)
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""

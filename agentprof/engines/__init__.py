@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from agentprof.engines import llama_cpp, vllm
+from agentprof.engines import cerebras, groq, llama_cpp, vllm
 from agentprof.model import Phase
 
 LATE_QUEUE_FIELDS: Final = frozenset({"metrics.queue_time_ms", "gen_ai.latency.time_in_queue"})
@@ -21,7 +21,7 @@ class Engine(Protocol):
         """The phases a body or the data of an event reports, by name."""
 
 
-ENGINES: Final[tuple[Engine, ...]] = (llama_cpp, vllm)
+ENGINES: Final[tuple[Engine, ...]] = (llama_cpp, vllm, groq, cerebras)
 
 
 def read_body(body: bytes, phases: dict[str, Phase]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentprof.engines._milliseconds import phases_from
+from agentprof.engines._times import MILLISECONDS, phases_from
 from agentprof.model import Phase
 
 MARKER: Final = b'"timings"'
@@ -17,4 +17,4 @@ _FIELDS: Final = {"prompt_ms": "prefill", "predicted_ms": "generation"}
 
 def phases_in(body: bytes) -> dict[str, Phase]:
     """Prefill and generation."""
-    return phases_from(body, "timings", _FIELDS)
+    return phases_from(body, "timings", _FIELDS, MILLISECONDS)

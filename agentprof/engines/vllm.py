@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentprof.engines._milliseconds import phases_from
+from agentprof.engines._times import MILLISECONDS, phases_from
 from agentprof.model import Phase
 
 MARKER: Final = b'"metrics"'
@@ -21,4 +21,4 @@ _FIELDS: Final = {
 
 def phases_in(body: bytes) -> dict[str, Phase]:
     """Queue, prefill and generation."""
-    return phases_from(body, "metrics", _FIELDS)
+    return phases_from(body, "metrics", _FIELDS, MILLISECONDS)
