@@ -256,7 +256,7 @@ def test_a_port_that_cannot_be_had_is_an_error() -> None:
         assert collected.collector.otlp_grpc_target is not None
         port = int(collected.collector.otlp_grpc_target.rpartition(":")[2])
         with (
-            pytest.raises(Exception, match="is taken by .* --otlp-grpc-port"),
+            pytest.raises(Exception, match=r"is taken by .* --otlp-grpc-port"),
             collecting(otlp_grpc_port=port),
         ):
             pytest.fail("two collectors on one port")
