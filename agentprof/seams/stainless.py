@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
@@ -103,7 +104,7 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
         if dialect is None:
             return None
         model, stream = _asked(options, dialect)
-        host, port, provider = _server(client)
+        host, port, provider = _server(client) if "://" not in options.url else _named_server(options.url)
         return Call(runtime, dialect, model, stream, host, port, provider)
     except Exception:
         _guard.failed("the start of a call")
@@ -125,6 +126,7 @@ def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:
     return model if isinstance(model, str) else None, stream is True
 
 
+_PORTS: Final = {"http": 80, "https": 443}
 _servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
 
 
@@ -136,9 +138,16 @@ def _server(client: Any) -> tuple[str, int | None, str | None]:
         host = url.host
         if len(_servers) >= 256:
             _servers.clear()
-        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+        port = url.port or _PORTS.get(url.scheme)
         known = _servers[id(url)] = (url, host, port, provider_of(host) or _provider_by_client(client))
     return known[1:]
+
+
+def _named_server(url: str) -> tuple[str, int | None, str | None]:
+    """The same for a request to another server than that of its client, as together makes them."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return host, parts.port or _PORTS.get(parts.scheme), provider_of(host)
 
 
 _BY_CLIENT: Final = {
