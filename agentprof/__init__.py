@@ -32,8 +32,11 @@ __all__ = [
 ]
 
 
-def flush(timeout_s: float = 10.0) -> bool:
+def flush(timeout_s: float | None = None) -> bool:
     """Send the spans that wait in this process.
+
+    Args:
+        timeout_s: How long that may take; None: 10 seconds.
 
     Returns:
         Whether all of them were delivered or put on disk in that time.

@@ -6,14 +6,14 @@ import atexit
 import logging
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-from agentprof import _calls, _guard, _otlp, _settings, _spool
+from agentprof import _calls, _guard, _otlp, _runtime, _settings, _spool
 from agentprof._counts import Stats, counts
 from agentprof._courier import Courier
 from agentprof._destinations import Destination, ToCollector, ToExporter
@@ -156,13 +156,22 @@ def _silence(logger: str) -> None:
     logging.getLogger(logger).setLevel(logging.CRITICAL)
 
 
-def flush(timeout_s: float = 10.0) -> bool:
-    """Deliver what is queued, or put it on disk; False if the time was not enough."""
-    deadline = time.monotonic() + timeout_s
+FLUSH_S = 10.0
+
+
+def flush(timeout_s: float | None = None) -> bool:
+    """Deliver what is queued, or put it on disk; False if the time (`FLUSH_S` if none is said) was not enough."""
+    deadline = time.monotonic() + (FLUSH_S if timeout_s is None else timeout_s)
     done = [
         export.worker.flush(max(deadline - time.monotonic(), 0.0)) for export in _exports if export.worker
     ]
-    return all(done)
+    delivered = all(done)
+    runtime = _runtime.active()
+    if delivered and runtime is not None and runtime.settings.run is not None:
+        from agentprof._run import presence
+
+        presence.handed_over()
+    return delivered
 
 
 def stats() -> Stats:
@@ -204,10 +213,20 @@ def _close(*, shut_down: bool) -> None:
                 _guard.failed("closing the exporter")
 
 
+_over: list[Callable[[], None]] = []
+
+
+def when_over(function: Callable[[], None]) -> None:
+    """Have a function called when this process ends, after its spans have left; in forked children too."""
+    _over.append(function)
+
+
 @atexit.register
 def _at_exit() -> None:
     _calls.end_streams()
     _close(shut_down=True)
+    for function in _over:
+        function()
 
 
 def _begin_in_child() -> None:

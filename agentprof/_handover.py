@@ -178,7 +178,9 @@ def _deliver() -> None:
     try:
         from agentprof import _export
 
-        if _export.stats().waiting:
+        runtime = _runtime.active()
+        # In a run also where nothing waits any more: it is told that a kill would lose nothing.
+        if _export.stats().waiting or (runtime is not None and runtime.settings.run is not None):
             _export.flush(_DELIVERY_S)
     except Exception:
         _guard.failed("delivering the spans of a piece of work")

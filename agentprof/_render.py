@@ -88,7 +88,7 @@ def _node_table(document: dict[str, Any], width: int) -> list[str]:
 def profile(document: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """The rows of a profile with their total costs: of very many those with the most time, in their order."""
     nodes = document["nodes"]
-    rows = list(zip(nodes, total_costs(nodes, sum(document["unpriced"].values())), strict=True))
+    rows = [(node, node_cost(node["total"])) for node in nodes]
     if len(rows) <= _ROWS:
         return rows
     # A row has no more time than the one above it, which comes first: none is shown without those above.
@@ -113,54 +113,12 @@ def sum_tokens(tokens: dict[str, int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def node_cost(figures: Mapping[str, Any], *, bound: bool = False) -> str:
-    """The known cost of a row; empty where nothing can cost.
-
-    Args:
-        bound: something below it has no known cost.
-    """
+def node_cost(figures: Mapping[str, Any]) -> str:
+    """The known cost of a row, as a bound where something is missing from it; empty where nothing can cost."""
+    complete = figures["cost_complete"]
     if figures["cost_usd"] is None:
-        return "unknown" if figures["calls"] else ""
-    return fmt.at_least(figures["cost_usd"]) if bound else fmt.money(figures["cost_usd"])
-
-
-def total_costs(nodes: Sequence[Mapping[str, Any]], missing: int) -> list[str]:
-    """The total cost of each row of the profile, as a bound where something is missing from it.
-
-    Args:
-        missing: the sum of the summary's `unpriced`.
-    """
-    rows = [
-        (tuple(node["path"]), node["self"]["calls"], node["total"]["calls"], node["self"]["cost_usd"])
-        for node in nodes
-    ]
-    bounds = bounded(rows, missing)
-    return [node_cost(node["total"], bound=row[0] in bounds) for node, row in zip(nodes, rows, strict=True)]
-
-
-Path = tuple[str, ...]
-
-
-def bounded(rows: Sequence[tuple[Path, int, int, object]], missing: int) -> set[Path]:
-    """The rows of a profile whose cost may lack something.
-
-    Those with a row below where nothing is priced; all with calls if that does not explain what is missing,
-    since a row does not say that a part of its calls has no price.
-
-    Args:
-        rows: path, own calls, calls with those below, known cost of its own.
-        missing: the sum of the summary's `unpriced`.
-    """
-    unpriced = [(path, calls) for path, calls, _, cost in rows if calls and cost is None]
-    if sum(calls for _, calls in unpriced) < missing:
-        return {path for path, _, calls, _ in rows if calls}
-    found: set[Path] = set()
-    for whole, _ in unpriced:
-        path = whole
-        while path and path not in found:
-            found.add(path)
-            path = path[:-1]
-    return found
+        return "unknown" if figures["calls"] or not complete else ""
+    return fmt.money(figures["cost_usd"]) if complete else fmt.at_least(figures["cost_usd"])
 
 
 def as_html(summary: TaskSummary) -> str:

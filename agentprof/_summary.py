@@ -56,4 +56,6 @@ def _doubted(found: TaskSummary, code: str, count: int) -> TaskSummary:
     known = {warning.code: warning for warning in found.warnings}
     before = known[code].count if code in known else 0
     known[code] = Warn(code=code, count=max(before, count), detail=DETAILS[code])
-    return msgspec.structs.replace(found, complete=False, warnings=[known[name] for name in sorted(known)])
+    return msgspec.structs.replace(
+        found, complete=False, cost_complete=False, warnings=[known[name] for name in sorted(known)]
+    )

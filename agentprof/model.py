@@ -166,8 +166,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     role: Literal["phase", "attempt", "http", "engine"]
     phases: dict[str, Phase] = {}
     queue_starts_late: bool = False
-    status: str | None = None
-    """Of an attempt or HTTP span: its HTTP status."""
 
 
 class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -183,6 +181,8 @@ class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     labels: dict[str, str] = {}
     spans: int | None = None
     """Spans of the task that had ended in its process before it."""
+    cut: int = 0
+    """Of a run: processes that ended without handing over what they had last."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

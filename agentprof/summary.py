@@ -61,6 +61,8 @@ class NodeTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls: int
     tokens: Tokens
     cost_usd: Decimal | None
+    cost_complete: bool = False
+    """Nothing is missing from the cost, as far as the spans say that are here."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Callable
 
 from agentprof import _context, _guard
 from agentprof._asked import key_in
+from agentprof._run import presence
 from agentprof._run import settings as run_settings
 from agentprof._run.notes import Note, write
 from agentprof._run.sdks import loaded_sdks
@@ -81,9 +81,8 @@ def _begin(settings: RunSettings) -> None:
     )
     for mark in settings.marks:
         hook(mark, settings.notes)
-    leave = _leave(settings, task, _export.lost)
-    # Of functions called at exit the last one registered comes first: the export sends before.
-    atexit.register(leave)
+    presence.begin(settings.notes)
+    _export.when_over(_leave(settings, task, _export.lost))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: setattr(task, "ended_spans", 0))
 
@@ -99,9 +98,15 @@ def join(provider: object, settings: RunSettings) -> None:
 
 
 def _leave(settings: RunSettings, task: RunTask, lost: Callable[[], int]) -> Callable[[], None]:
+    left: set[int] = set()
+    """Processes that have: one of `multiprocessing` may end in two ways at once."""
+
     def leave() -> None:
         from agentprof import _instrument
 
+        if os.getpid() in left:
+            return
+        left.add(os.getpid())
         try:
             for name, version in loaded_sdks().items():
                 write(settings.notes, Note(kind="sdk", name=name, version=version))

@@ -19,7 +19,8 @@ class Note(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One line of a process."""
 
     kind: str
-    """`start`, `missing` (no agentprof there), `import` (asked for), `sdk` (there), `mark` or `exit`."""
+    """`start`, `missing` (no agentprof there), `import` (asked for), `sdk` (there), `mark`, `holds` (spans nobody
+    else has), `handed` (those are delivered) or `exit`."""
     pid: int = 0
     ppid: int = 0
     executable: str = ""
@@ -96,6 +97,11 @@ class Notes:
         }
         seen |= {note.name: note.version for note in self.of_kind("sdk")}
         return dict(sorted(seen.items()))
+
+    def cut(self) -> int:
+        """Processes that ended while they held spans nobody else had."""
+        last = {note.pid: note.kind for note in self._notes if note.kind in ("holds", "handed", "exit")}
+        return sum(kind == "holds" for kind in last.values())
 
     def last(self, field: str) -> Any:
         """The last value of a field that an ending process gave, or None."""

@@ -52,6 +52,9 @@ def _attributes(settings: RunSettings, ended: Ended, notes: Notes) -> dict[str, 
         attributes.RUN_SDKS: named_versions(notes.sdks()),
         attributes.RUN_EXIT_CODE: ended.exit_code,
     }
+    cut = notes.cut()
+    if cut:
+        said[attributes.RUN_CUT] = cut
     score = notes.last("score")
     if score is not None:
         said[attributes.TASK_SCORE] = float(score)

@@ -11,6 +11,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import Span, SpanProcessor
 
 from agentprof import _guard, _runtime, _served, attributes
+from agentprof._run import presence
 from agentprof._run.sdks import loaded_sdks, named_versions
 
 DEPTH = 200
@@ -45,6 +46,7 @@ class RunProcessor(SpanProcessor):
             if attributes.TASK_NAME in said:
                 span.set_attribute(attributes.RUN_SDKS, named_versions(loaded_sdks()))
                 return
+            presence.holds()
             is_call = attributes.OPERATION in said and attributes.TOOL_NAME not in said
             if not is_call or said.get(attributes.TASK_ID) != self._task_id:
                 return

@@ -16,9 +16,11 @@ _TEXT_KEYS: Final = frozenset(
         "refusal",
         "reasoning_content",
         "reasoning",
+        "thinking",
         "name",
         "arguments",
         "input",
+        "partial_json",
         # what leads there
         "choices",
         "delta",
@@ -65,7 +67,9 @@ class Counting:
         self._dialect.read_body(body, answer)
         value = _decoded(body)
         if answer.received is not None and isinstance(value, dict):
-            answer.received.text_bytes += _text_bytes({key: value.get(key) for key in ("choices", "output")})
+            answer.received.text_bytes += _text_bytes(
+                {key: value.get(key) for key in ("choices", "output", "content")}
+            )
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader that counts, for one stream."""

@@ -66,12 +66,13 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     tree = _plain_tree(task_id, kept)
     root = tree.root
     profile = profiled(tree)
-    nodes = node_rows(tree, profile)
+    mark = _mark(kept, task_id, root)
+    _check_spans(tree, kept, task_id, mark)
+    lacks_spans = bool({"missing_spans", "cut_short"} & tree.warnings.keys())
+    nodes = node_rows(tree, profile, lacks_spans=lacks_spans)
     calls, tools = tree.of_kind("model"), tree.of_kind("tool")
     models = model_rows(calls, profile)
     again, tools_done_again = calls_again(calls), tools_again(tools)
-    mark = _mark(kept, task_id, root)
-    _check_spans(tree, kept, task_id, mark)
     count_misplaced(tree)
     tree.warn("usage_estimated", estimated_calls(calls))
     tree.warn("different_keys", int(max(len(again.keys), len(tools_done_again.keys)) > 1))
@@ -90,7 +91,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
         weight=1.0,
         outcome=outcome,
         score=score,
-        complete=not ({"missing_parent", "missing_spans", "no_root"} & tree.warnings.keys())
+        complete=not ({"cut_short", "missing_parent", "missing_spans", "no_root"} & tree.warnings.keys())
         and root.span.end_ns is not None,
         start_ns=root.start,
         end_ns=root.end,
@@ -113,7 +114,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
         energy_j=None,
         warnings=described(tree.warnings),
         **call_fields(calls, models.values(), again, tools_done_again),
-        **cost_fields(calls, tools),
+        **cost_fields(calls, tools, lacks_spans=lacks_spans),
     )
 
 
@@ -141,6 +142,8 @@ def _check_spans(tree: Tree, spans: list[Span], task_id: str, mark: TaskMark | N
     if mark is not None and mark.spans is not None:
         here = sum(span.task is not None and span.task.id == task_id for span in spans) - 1
         tree.warn("missing_spans", max(0, mark.spans - here))
+    if mark is not None:
+        tree.warn("cut_short", mark.cut)
 
 
 def _outcome(

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from agentprof.rollup.missing import LEFT_EARLY
 from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
 from agentprof.summary import Wasted
-
-LEFT_EARLY = frozenset({"abandoned", "cancelled", "truncated", "error"})
-"""Ends of streams that did not give all of the answer."""
 
 
 class Again:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from operator import attrgetter
 
+from agentprof.rollup.missing import is_whole
 from agentprof.rollup.profile import Profile
 from agentprof.rollup.tree import OWNERS, Node, Tree
 from agentprof.summary import TOKENS, NodeRow, NodeTotals, Tokens
@@ -22,7 +23,7 @@ _counts = attrgetter(*TOKENS)
 class Sums:
     """Running sums of what rows and totals share."""
 
-    __slots__ = ("busy_ns", "calls", "cost_usd", "path_ns", "tokens")
+    __slots__ = ("busy_ns", "calls", "cost_complete", "cost_usd", "path_ns", "tokens")
 
     def __init__(self) -> None:
         self.path_ns = 0
@@ -30,6 +31,7 @@ class Sums:
         self.calls = 0
         self.tokens: Tokens = _NO_TOKENS.copy()
         self.cost_usd: Decimal | None = None
+        self.cost_complete = True
 
     def add_tokens(self, tokens: Tokens) -> None:
         """Add counts; a class nobody reported stays None."""
@@ -59,6 +61,7 @@ class Sums:
             self.calls += other.calls
             self.add_tokens(other.tokens)
         self.add_cost(other.cost_usd)
+        self.cost_complete &= other.cost_complete
 
     def totals(self) -> NodeTotals:
         """The sums as part of a summary."""
@@ -68,6 +71,7 @@ class Sums:
             calls=self.calls,
             tokens=dict(self.tokens),
             cost_usd=self.cost_usd,
+            cost_complete=self.cost_complete,
         )
 
 
@@ -83,8 +87,12 @@ class _Row:
         """Its own until a row below adds to it."""
 
 
-def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
-    """One row a path of names, parents before children, the row with the most time first."""
+def node_rows(tree: Tree, profile: Profile, *, lacks_spans: bool = False) -> list[NodeRow]:
+    """One row a path of names, parents before children, the row with the most time first.
+
+    Args:
+        lacks_spans: Calls of the task may be missing.
+    """
     rows: dict[Path, _Row] = {}
     nodes = [tree.root, *tree.top_down()]
     paths = _paths(tree, nodes)
@@ -95,6 +103,7 @@ def node_rows(tree: Tree, profile: Profile) -> list[NodeRow]:
             if row is None:
                 row = rows[path] = _Row(_row_kind(node))
             _count(row, node, profile)
+    rows[paths[id(tree.root)]].own.cost_complete &= not lacks_spans
     for path, row in sorted(rows.items(), key=lambda item: len(item[0]), reverse=True):
         if len(path) > 1:
             above = rows[path[:-1]]
@@ -151,6 +160,7 @@ def _count(row: _Row, node: Node, profile: Profile) -> None:
         own.busy_ns += sum([s.ns for s in profile.segments[id(node)] if s.name != "client"])
         own.calls += 1
         own.add_tokens_of(node)
+        own.cost_complete &= is_whole(node.call)
     elif node.kind != "task":
         own.busy_ns += node.end - node.start
     own.add_cost(cost_of(node))

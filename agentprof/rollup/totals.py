@@ -7,20 +7,21 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from agentprof.model import Call
-from agentprof.rollup.again import LEFT_EARLY, Again, again_fields
+from agentprof.rollup.again import Again, again_fields
+from agentprof.rollup.missing import abandoned_attempts, missing_from, without_usage
 from agentprof.rollup.profile import Profile
 from agentprof.rollup.quantiles import histogram_quantiles, quantiles
 from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
 from agentprof.summary import ModelRow, Quantiles, ToolRow
 
-ABANDONED = frozenset({"timeout", "cancelled", "cut"})
-"""Failures of an attempt after its request had left: the provider may have worked, and may bill."""
 
+def cost_fields(calls: Sequence[Node], tools: Sequence[Node], *, lacks_spans: bool) -> dict[str, Any]:
+    """`cost_usd` and everything that says how complete it is.
 
-def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
-    """`cost_usd` and everything that says how complete it is."""
+    Args:
+        lacks_spans: Calls of the task may be missing: without any its cost is not 0, but unknown.
+    """
     classes: dict[str, Decimal] = {}
     unpriced = dict.fromkeys(("no_usage", "unknown_model", "abandoned_attempts", "unknown_server_tool"), 0)
     tables: set[tuple[str, str | None]] = set()
@@ -38,12 +39,12 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
         if cost.amount_usd is not None and cost.source is not None:
             tables.add((cost.source, cost.table))
     for node in calls:
-        for reason in _missing(node.call):
+        for reason in missing_from(node.call):
             unpriced[reason] += 1
-        unpriced["abandoned_attempts"] += _abandoned_attempts(node.call)
+        unpriced["abandoned_attempts"] += abandoned_attempts(node.call)
     return {
-        "cost_usd": sums.cost_usd if calls or sums.cost_usd is not None else Decimal(0),
-        "cost_complete": not any(unpriced.values()),
+        "cost_usd": sums.cost_usd if calls or lacks_spans or sums.cost_usd is not None else Decimal(0),
+        "cost_complete": not any(unpriced.values()) and not lacks_spans,
         "cost_by_class_usd": dict(sorted(classes.items())),
         "tool_cost_usd": tool_sums.cost_usd,
         "unpriced": unpriced,
@@ -52,34 +53,6 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node]) -> dict[str, Any]:
             for source, version in sorted(tables, key=lambda table: (table[0], table[1] or ""))
         ],
     }
-
-
-def _missing(call: Call | None) -> tuple[str, ...]:
-    """Why a call's cost is not whole; a stream left early without usage counts as an abandoned attempt."""
-    if call is None:
-        return ("no_usage",)
-    if call.cost is None:
-        reasons: tuple[str, ...] = ("no_usage",) if _without_usage(call) else ("unknown_model",)
-    else:
-        reasons = call.cost.unpriced
-    return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in LEFT_EARLY))
-
-
-def _without_usage(call: Call | None) -> bool:
-    usage = call.usage if call is not None else None
-    return usage is None or (usage.input is None and usage.output is None)
-
-
-def _is_reported(call: Call) -> bool:
-    """Whether somebody counted the tokens: an estimate is of what came, and the provider may bill more."""
-    return not _without_usage(call) and call.usage is not None and not call.usage.estimated
-
-
-def _abandoned_attempts(call: Call | None) -> int:
-    if call is None:
-        return 0
-    left_early = call.stream_end in LEFT_EARLY and not _is_reported(call)
-    return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early
 
 
 def call_fields(
@@ -108,7 +81,7 @@ def call_fields(
         **again_fields(again, tools_again, attempts - len(known_attempts) if attempts is not None else None),
         "tokens": sums.tokens,
         "server_tools": dict(sorted(server_tools.items())),
-        "calls_without_usage": sum(_without_usage(node.call) for node in calls),
+        "calls_without_usage": sum(without_usage(node.call) for node in calls),
         "usage_estimated_calls": estimated_calls(calls),
         "first_token_ns": _instants(calls, "first_token_ns"),
         "first_content_ns": _instants(calls, "first_content_ns"),

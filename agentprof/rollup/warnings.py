@@ -9,6 +9,8 @@ from agentprof.summary import Warn
 
 DETAILS = {
     "clock_skew": "spans wholly outside their parent own no time; clocks of hosts may differ",
+    "cut_short": "processes of the run ended at once (a signal, os._exit): what they did in their last second may be "
+    "missing, and its cost",
     "deep_nesting": "spans nested deeper than 64 names count in the row above",
     "different_keys": "processes of the task do not share the key of its fingerprints: what was asked again is unknown",
     "double_report": "a span around several calls repeated what they report; its figures were dropped",

@@ -8,7 +8,7 @@ from typing import Any
 from agentprof import attributes as a
 from agentprof.model import Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
 from agentprof.vocabularies import engines, own, values
-from agentprof.vocabularies._reading import HTTP_STATUS, Reading, reading_of
+from agentprof.vocabularies._reading import Reading, reading_of
 from agentprof.vocabularies._table import MERGED
 
 _CLIENT, _SERVER = 3, 2
@@ -79,7 +79,7 @@ def normalise(raw: RawSpan) -> Span:
         )
         if kind == "tool"
         else None,
-        evidence=_evidence(raw, role, ours) if role is not None else None,
+        evidence=_evidence(role, ours) if role is not None else None,
         server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
         run=_run(raw) if starts else {},
     )
@@ -213,10 +213,9 @@ def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:
     return phases
 
 
-def _evidence(raw: RawSpan, role: Any, ours: Mapping[str, Any]) -> Evidence:
-    status = next((s for name in HTTP_STATUS if (s := values.text(raw.attributes.get(name)))), None)
+def _evidence(role: Any, ours: Mapping[str, Any]) -> Evidence:
     found = own.phases(ours)
-    return Evidence(role=role, phases=found, queue_starts_late=own.queue_starts_late(found), status=status)
+    return Evidence(role=role, phases=found, queue_starts_late=own.queue_starts_late(found))
 
 
 def _run(raw: RawSpan) -> dict[str, str]:

@@ -12,9 +12,8 @@ from agentprof.vocabularies import engines
 from agentprof.vocabularies._table import MERGED
 
 HTTP_METHOD: Final = ("http.request.method", "http.method")
-HTTP_STATUS: Final = ("http.response.status_code", "http.status_code")
 _OWN: Final = "agentprof."
-_NAMES: Final = MERGED.names | engines.LATENCIES | {*HTTP_METHOD, *HTTP_STATUS}
+_NAMES: Final = MERGED.names | engines.LATENCIES | {*HTTP_METHOD}
 _KEPT: Final = 1000
 """Sets of attributes that are remembered: instrumentations have few, and a stranger may send any number."""
 _KEPT_SIZE: Final = 10_000

@@ -51,6 +51,7 @@ def task_mark(own: Mapping[str, Any]) -> TaskMark | None:
             if key.startswith(a.LABEL) and (label := values.text(value)) is not None
         },
         spans=values.count(own.get(a.TASK_SPANS)),
+        cut=values.count(own.get(a.RUN_CUT)) or 0,
     )
 
 

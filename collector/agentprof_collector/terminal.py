@@ -271,7 +271,7 @@ def _draw_parts(console: Console, document: Mapping[str, Any]) -> None:
             fmt.duration(row["busy_ns"]),
             f"{row['calls']:,}" if row["calls"] else "",
             _tokens(row),
-            node_cost(row, bound=not row["cost_complete"]),
+            node_cost(row),
         )
     table.print(console)
     if not all(row["cost_complete"] for row in document["rows"]):

@@ -250,15 +250,13 @@ def test_a_bound_names_what_is_missing() -> None:
         "≥ $0.0125, without 2 calls of models with no known price, 1 abandoned attempt, perhaps billed"
     )
     assert _lines.short_cost(document) == "≥ $0.0125"
-    figures = {"calls": 1, "cost_usd": "1"}
-    nodes = [
-        {"path": ["a"], "self": {"calls": 0, "cost_usd": None}, "total": figures},
-        {"path": ["a", "b"], "self": figures, "total": figures},
-        {"path": ["a", "c"], "self": figures | {"cost_usd": None}, "total": figures | {"cost_usd": None}},
-    ]
-    assert _render.total_costs(nodes, 1) == ["≥ $1.00", "$1.00", "unknown"]
-    # One call more has no price, and no row is without: it is among priced ones.
-    assert _render.total_costs(nodes, 2) == ["≥ $1.00", "≥ $1.00", "unknown"]
+    known = {"calls": 1, "cost_usd": "1", "cost_complete": True}
+    assert _render.node_cost(known) == "$1.00"
+    assert _render.node_cost(known | {"cost_complete": False}) == "≥ $1.00"
+    nothing = {"calls": 0, "cost_usd": None, "cost_complete": True}
+    assert _render.node_cost(nothing) == ""
+    assert _render.node_cost(nothing | {"calls": 1, "cost_complete": False}) == "unknown"
+    assert _render.node_cost(nothing | {"cost_complete": False}) == "unknown"
 
 
 class _Tags(HTMLParser):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agentprof._render import bounded
+from agentprof.money import with_plain_amounts
 from agentprof.summary import TOKENS, NodeRow, TaskSummary
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected
@@ -64,7 +64,7 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "selection": selection.to_dict(),
         "by": selection.by,
         "count": len(ordered),
-        "rows": [msgspec.to_builtins(row) for row in ordered[: selection.limit]],
+        "rows": with_plain_amounts(msgspec.to_builtins(ordered[: selection.limit], builtin_types=(Decimal,))),
     }
 
 
@@ -75,17 +75,13 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _add_summary(found: dict[str, PartRow], summary: TaskSummary, kind: str) -> None:
     nodes = {tuple(node.path): node for node in summary.nodes if node.kind == kind}
-    bounds = bounded(
-        [(tuple(row.path), row.self.calls, row.total.calls, row.self.cost_usd) for row in summary.nodes],
-        sum(summary.unpriced.values()),
-    )
     for name in {path[-1] for path in nodes}:
         found.setdefault(name, PartRow(name=name)).tasks += 1
     for path, node in nodes.items():
         # A row above of the same kind and name has this one in its totals already.
         counted = any(path[at] == path[-1] and path[: at + 1] in nodes for at in range(len(path) - 1))
         row = found[path[-1]]
-        row.cost_complete &= path not in bounds
+        row.cost_complete &= node.total.cost_complete
         _add(row, node, counted_above=counted)
 
 

@@ -7,7 +7,8 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from agentprof import _guard, _worker
+import agentprof
+from agentprof import _export, _guard, _worker
 from agentprof._counts import counts
 from agentprof._destinations import ToExporter
 from agentprof._processors import ExportProcessor
@@ -170,3 +171,20 @@ def test_the_provider_shuts_the_exporter_down() -> None:
     provider.shutdown()
     assert gate.names == ["a"]
     assert gate.shut_down
+
+
+def test_flush_without_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`None` means as long as is usual, and is no error."""
+    assert agentprof.flush(None) is True
+    monkeypatch.setattr(_export, "FLUSH_S", 0.01)
+    gate = Gate()
+    agentprof.instrument(exporter=gate, tracer_provider=TracerProvider(shutdown_on_exit=False))
+    try:
+        with agentprof.step("s"):
+            pass
+        assert agentprof.flush(None) is agentprof.flush() is False
+        gate.open.set()
+        assert agentprof.flush(30) is True
+    finally:
+        agentprof.uninstrument()
+    assert gate.names == ["s"]

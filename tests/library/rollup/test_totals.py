@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal, localcontext
 from typing import Any
 
+import pytest
 from support.spans import TASK, call, cost, failed, observed, step, task, tool, usage
 
 from agentprof.model import Facts, OutcomeFact, Span, TaskMark
@@ -219,3 +220,43 @@ def test_paths_of_rows_and_calls_end_at_the_depth_limit() -> None:
     (row,) = call_rows(TASK, spans)
     assert row.path == summary.nodes[-1].path
     assert "deep_nesting" in {warning.code for warning in summary.warnings}
+
+
+def test_rows_say_whether_their_cost_is_whole() -> None:
+    """Of a call without a price: its row and those above; other rows do not lack anything."""
+    found = roll_up(
+        TASK,
+        [
+            task("root", 0, 100),
+            step("a", 0, 50, "root"),
+            call("c", 10, 20, "a", model="m1", cost=cost("1"), usage=usage(1, 1)),
+            call("d", 20, 30, "a", model="m2", usage=usage(1, 1)),
+            step("b", 50, 100, "root"),
+            call("e", 60, 70, "b", model="m1", cost=cost("1"), usage=usage(1, 1)),
+        ],
+    )
+    whole = {tuple(row.path): (row.self.cost_complete, row.total.cost_complete) for row in found.nodes}
+    assert whole == {
+        ("root",): (True, False),
+        ("root", "a"): (True, False),
+        ("root", "a", "m1"): (True, True),
+        ("root", "a", "m2"): (False, False),
+        ("root", "b"): (True, True),
+        ("root", "b", "m1"): (True, True),
+    }
+
+
+@pytest.mark.parametrize("lacking", [{"spans": 5}, {"cut": 1}])
+def test_a_task_that_lacks_spans_has_no_whole_cost(lacking: dict[str, int]) -> None:
+    """What is not here may have cost something: without a call the cost is unknown, not 0."""
+    empty = roll_up(TASK, [task("root", 0, 100, **lacking)])
+    assert (empty.cost_usd, empty.cost_complete, empty.complete) == (None, False, False)
+    assert empty.nodes[0].total.cost_complete is False
+    some = roll_up(
+        TASK, [task("root", 0, 100, **lacking), call("c", 0, 10, "root", cost=cost("1"), usage=usage(1, 1))]
+    )
+    assert (some.cost_usd, some.cost_complete) == (Decimal(1), False)
+    assert [warning.code for warning in some.warnings] == [
+        "missing_spans" if "spans" in lacking else "cut_short"
+    ]
+    assert roll_up(TASK, [task("root", 0, 100)]).cost_usd == 0
