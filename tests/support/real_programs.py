@@ -47,10 +47,11 @@ def free_ports(count: int) -> list[int]:
         return [holder.getsockname()[1] for holder in sockets]
 
 
-def fetch(url: str, timeout_s: float = 5.0) -> bytes | None:
+def fetch(url: str, timeout_s: float = 5.0, token: str | None = None) -> bytes | None:
     """The body of an answer with 200; None for any other answer, and for none."""
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {token}"} if token else {})
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             body: bytes = answer.read()
             return body
     except (OSError, urllib.error.URLError):
@@ -182,10 +183,13 @@ def _value(value: dict[str, Any]) -> Any:
 class OtelCollector(Program):
     """The OpenTelemetry Collector with `collector/otelcol.yaml`, its queue in a folder."""
 
-    def __init__(self, folder: Path, *, jaeger_grpc: str, agentprof_http: str) -> None:
+    def __init__(
+        self, folder: Path, *, jaeger_grpc: str, agentprof_http: str, token: str | None = None
+    ) -> None:
         """Args:
         jaeger_grpc: `host:port`.
         agentprof_http: `http://host:port`.
+        token: that agentprof asks for.
         """
         health, grpc, http, metrics = free_ports(4)
         self.http = f"http://127.0.0.1:{http}"
@@ -203,6 +207,7 @@ class OtelCollector(Program):
                 "OTELCOL_QUEUE": str(folder / "queue"),
                 "JAEGER_OTLP_GRPC": jaeger_grpc,
                 "AGENTPROF_OTLP_HTTP": agentprof_http,
+                **({"AGENTPROF_TOKEN": token} if token else {}),
             },
             f"http://127.0.0.1:{health}/",
             folder / "otelcol.log",
@@ -212,13 +217,15 @@ class OtelCollector(Program):
 class AgentprofCollector(Program):
     """`agentprof collect` on a database in a folder; after a restart it has the ports it had before."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, token: str | None = None) -> None:
+        self.token = token
         self.database = folder / "agentprof.duckdb"
         self._lock = folder / "agentprof.duckdb.lock.json"
         self._options = options
         self.url = self.otlp_http = self.otlp_grpc = ""
         folder.mkdir(parents=True, exist_ok=True)
-        super().__init__([], {}, "", folder / "agentprof.log")
+        environment = {"AGENTPROF_TOKEN": token} if token else {}
+        super().__init__([], environment, "", folder / "agentprof.log")
 
     def start(self) -> None:
         """Returns when it listens."""
@@ -242,14 +249,14 @@ class AgentprofCollector(Program):
 
     def metric(self, name: str) -> float:
         """A figure of `/metrics`."""
-        body = fetch(f"{self.url}/metrics")
+        body = fetch(f"{self.url}/metrics", token=self.token)
         assert body is not None, "the metrics are not answered"
         (line,) = (line for line in body.decode().splitlines() if line.startswith(f"{name} "))
         return float(line.split()[1])
 
     def task(self, task_id: str) -> dict[str, Any] | None:
         """The summary of a task; None if it is not known."""
-        body = fetch(f"{self.url}/api/v1/tasks/{urllib.parse.quote(task_id, safe='')}")
+        body = fetch(f"{self.url}/api/v1/tasks/{urllib.parse.quote(task_id, safe='')}", token=self.token)
         return None if body is None else json.loads(body)
 
     def tasks(self) -> dict[str, dict[str, Any]]:
@@ -257,7 +264,7 @@ class AgentprofCollector(Program):
         rows: list[dict[str, Any]] = []
         after = ""
         while True:
-            body = fetch(f"{self.url}/api/v1/tasks?limit=1000{after}", timeout_s=PATIENCE_S)
+            body = fetch(f"{self.url}/api/v1/tasks?limit=1000{after}", PATIENCE_S, self.token)
             assert body is not None, "the list of tasks is not answered"
             page = json.loads(body)
             rows += page["tasks"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.real_programs import AgentprofCollector, Jaeger, OtelCollector, eventually, free_ports
+from support.real_programs import AgentprofCollector, Jaeger, OtelCollector, eventually, fetch, free_ports
 
 from agentprof import attributes as a
 from agentprof_collector.stores import open_store
@@ -91,6 +91,26 @@ def test_program_collector_and_jaeger_say_the_same(
 def duration(span: dict[str, Any]) -> int:
     """In nanoseconds."""
     return int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
+
+
+def test_the_token_opens_agentprof_to_the_opentelemetry_collector(
+    jaeger: Jaeger, run_agent: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    """As in docker-compose.yml: both have it by their environment; health is told without, nothing else is."""
+    token = "a-secret-of-some-length"
+    collector = AgentprofCollector(tmp_path / "agentprof", token=token)
+    with collector:
+        address = collector.otlp_http
+        with OtelCollector(
+            tmp_path / "otelcol", jaeger_grpc=jaeger.otlp_grpc, agentprof_http=address, token=token
+        ) as otelcol:
+            assert isinstance(otelcol, OtelCollector)
+            said = run_agent(otelcol.http)
+            eventually(lambda: collector.task(said["task_id"]), "the task")
+        assert fetch(f"{collector.url}/healthz") is not None
+        assert fetch(f"{collector.url}/api/v1/tasks") is None
+        assert fetch(f"{collector.url}/api/v1/tasks", token="another-secret-of-a-length") is None
+        assert fetch(f"{collector.url}/api/v1/tasks", token=token) is not None
 
 
 def test_phase_spans_that_come_back_end_there(
