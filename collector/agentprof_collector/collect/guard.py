@@ -7,8 +7,8 @@ under a name of its own that points to this machine. Beyond loopback whoever kno
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
+import ipaddress
 from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,7 +28,12 @@ _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 def is_loopback(host: str) -> bool:
     """An address that only this machine reaches."""
-    return host in LOOPBACK or host.startswith("127.")
+    if host in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Guard:
@@ -68,7 +73,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is None or (scope["method"] in _READS and not scope["path"].startswith(_OTLP)):
             return
-        if scope["path"].startswith(_OTLP) or urlsplit(origin).netloc.lower() != host.lower():
+        if scope["path"].startswith(_OTLP) or origin.lower().partition("://")[2] != host.lower():
             raise Refused(403, "a page of another origin may not write here")
 
 
@@ -81,15 +86,16 @@ def _name(host: str) -> str:
 
 
 def _shows(headers: Headers, token: str) -> bool:
-    kind, _, given = headers.get("authorization", "").partition(" ")
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    given = value.strip().encode("latin-1")  # the bytes as they came
     if kind.lower() == "basic":
         try:
-            given = base64.b64decode(given, validate=True).decode("latin-1").partition(":")[2]
-        except binascii.Error:
+            given = base64.b64decode(given, validate=True).partition(b":")[2]
+        except ValueError:
             return False
     elif kind.lower() != "bearer":
         return False
-    return hmac.compare_digest(given.strip().encode(), token.encode())
+    return hmac.compare_digest(given, token.encode())
 
 
 def _said(refused: Refused, scope: Scope) -> Response:

@@ -54,7 +54,7 @@ class Meters:
         self.tasks_added_up = self._counter("tasks_added_up", "Summaries written, again for each change.")
         self.tasks_not_added_up = self._counter("tasks_not_added_up", "Summaries that could not be made.")
         self.add_up_seconds = self._histogram("add_up_seconds", "Time of one round of adding up.", _SECONDS)
-        self.traces_forgotten = self._counter("traces_forgotten", "Traces removed because of their age.")
+        self.spans_forgotten = self._counter("spans_forgotten", "Spans removed because of their age.")
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """Show a figure that is read when it is asked for."""

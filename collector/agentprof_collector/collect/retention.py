@@ -22,7 +22,7 @@ class Retention:
     Args:
         store: what is kept.
         keep_ns: tasks that ended longer ago are forgotten.
-        forgotten: told how many traces went.
+        forgotten: told how many spans went.
     """
 
     def __init__(self, store: Store, keep_ns: int, forgotten: Callable[[int], object]) -> None:
@@ -41,12 +41,14 @@ class Retention:
     def _run(self) -> None:
         while True:
             try:
-                traces = self._store.forget(time.time_ns() - self._keep_ns)
+                spans = self._store.forget(time.time_ns() - self._keep_ns)
             except StoreError as error:
                 _log.error("old tasks cannot be removed now: %s", error)
+            except Exception:  # noqa: BLE001 (it may work the next time)
+                _log.exception("old tasks cannot be removed now")
             else:
-                if traces:
-                    _log.info("%d traces of old tasks were removed", traces)
-                self._forgotten(traces)
+                if spans:
+                    _log.info("%d spans of old tasks were removed", spans)
+                self._forgotten(spans)
             if self._closing.wait(EVERY_S):
                 return
