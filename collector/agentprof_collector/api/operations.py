@@ -12,7 +12,16 @@ import msgspec
 from agentprof.model import OutcomeFact
 from agentprof.summary import TaskSummary
 from agentprof_collector.api.answers import Refused
-from agentprof_collector.api.parameters import AFTER, BY, FILTERS, GROUP_BY, TASK, Parameter, limit
+from agentprof_collector.api.parameters import (
+    AFTER,
+    AFTER_CALL,
+    BY,
+    FILTERS,
+    GROUP_BY,
+    TASK,
+    Parameter,
+    limit,
+)
 from agentprof_collector.api.schemas import (
     CallsAnswer,
     OutcomeAnswer,
@@ -27,8 +36,9 @@ from agentprof_collector.reports import REPORTS, Document, ReportName, waterfall
 from agentprof_collector.reports.selection import Selection
 
 PREFIX = "/api/v1"
-TASKS_LIMIT, TASKS_MOST = 100, 1_000
+TASKS_LIMIT, TASKS_MOST = 100, 5_000
 ROWS_LIMIT, ROWS_MOST = 1_000, 10_000
+PARTS_MOST = 100_000
 TASKS_PARAMETERS = (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER)
 
 
@@ -180,7 +190,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{PREFIX}/calls",
         "Model calls, one row each, of one task or of all that fit.",
-        (TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "calls")),
+        (TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "calls"), AFTER_CALL),
         CallsAnswer,
         _calls,
     ),
@@ -188,7 +198,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{PREFIX}/parts",
         "Where time, tokens and money went, by step, agent, tool or model.",
-        (BY, TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "rows")),
+        (BY, TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         PartsAnswer,
         _parts,
     ),

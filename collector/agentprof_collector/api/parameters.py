@@ -96,6 +96,7 @@ GROUP_BY = Parameter(
     asked.group_by,
 )
 AFTER = Parameter("after", "The next rows: the value of `next` in the answer before.", _STRING, asked.cursor)
+AFTER_CALL = AFTER._replace(read=asked.call_cursor)
 BY = Parameter(
     "by",
     "What is added up.",

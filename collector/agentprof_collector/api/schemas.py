@@ -96,6 +96,8 @@ class CallsAnswer(msgspec.Struct, kw_only=True):
     count: int
     """Calls there are; those beyond the limit are not among `calls`."""
     calls: list[CallRow]
+    next: str | None
+    """The value of `after` for what follows; null at the end."""
 
 
 class PartsAnswer(msgspec.Struct, kw_only=True):

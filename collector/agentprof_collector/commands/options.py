@@ -22,6 +22,15 @@ def db_option(function: F) -> F:
     )(function)
 
 
+def url_option(function: F) -> F:
+    """`--url URL`."""
+    return click.option(
+        "--url",
+        metavar="URL",
+        help="Ask the collector there, with the token of AGENTPROF_TOKEN. Default: the one that holds the database.",
+    )(function)
+
+
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="JSON; times in ns, costs as decimal text.")(

@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 
 from agentprof_collector import terminal
-from agentprof_collector.commands.options import db_option, json_option
-from agentprof_collector.find import find_task
-from agentprof_collector.reports import REPORTS, ReportName, to_json
-from agentprof_collector.reports.many_tasks import cursor_place
+from agentprof_collector.commands.options import db_option, json_option, url_option
+from agentprof_collector.reports import REPORTS, Document, ReportName, asked, to_json
 from agentprof_collector.reports.selection import By, Selection
-from agentprof_collector.settings import database_path
-from agentprof_collector.stores import Store, open_store
+from agentprof_collector.sources import open_source
+
+_TIME = "90m, 24h or 7d back from now, or 2026-11-30T12:00:00Z"
+
+T = TypeVar("T")
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 
-def _labels(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    for value in values:
-        if "=" not in value:
-            raise click.BadParameter(f"expected KEY=VALUE, got {value!r}")
-    return dict(value.split("=", 1) for value in values)
+def _reads(read: Callable[[str], T]) -> Callback:
+    """A callback that reads the text of an option, or each of its texts."""
 
+    def callback(context: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> Any:
+        if value is None:
+            return None
+        return tuple(map(one, value)) if isinstance(value, tuple) else one(value)
 
-def _group_by(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is None or value in ("name", "outcome") or value.removeprefix("label.") not in ("", value):
-        return value
-    raise click.BadParameter(f"expected name, outcome or label.KEY, got {value!r}")
-
-
-def _after(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is not None:
+    def one(text: str) -> T:
         try:
-            cursor_place(value)
+            return read(text)
         except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-    return value
+            raise click.BadParameter(f"{error}, got {text!r}") from error
+
+    return callback
 
 
 @click.command()
@@ -47,23 +44,41 @@ def _after(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--by", type=click.Choice(get_args(By)), help="Add up by step, agent, tool or model.")
 @click.option("--calls", is_flag=True, help="One row a model call.")
 @click.option(
-    "--group-by", callback=_group_by, metavar="KEY", help="Groups of tasks: name, outcome or label.KEY."
+    "--group-by",
+    callback=_reads(asked.group_by),
+    metavar="KEY",
+    help="Groups of tasks: name, outcome or label.KEY.",
 )
 @click.option("--name", help="Only tasks of this name.")
 @click.option(
     "--outcome", type=click.Choice(["success", "failure", "unknown"]), help="Only tasks that ended so."
 )
 @click.option(
-    "--label", "labels", multiple=True, callback=_labels, metavar="KEY=VALUE", help="Only tasks with it."
+    "--label",
+    "labels",
+    multiple=True,
+    callback=_reads(asked.label),
+    metavar="KEY=VALUE",
+    help="Only tasks with it.",
 )
+@click.option("--service", metavar="NAME", help="Only tasks in which this service took part.")
+@click.option(
+    "--since",
+    callback=_reads(asked.moment_ns),
+    metavar="TIME",
+    help=f"Only tasks that started then or later: {_TIME}.",
+)
+@click.option(
+    "--until", callback=_reads(asked.moment_ns), metavar="TIME", help="Only tasks that started before."
+)
+@click.option("--search", metavar="TEXT", help="Only tasks whose name or id contains the text.")
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; default 30 in a table."
 )
-@click.option(
-    "--after", callback=_after, metavar="CURSOR", help="The next rows: the value of next in the JSON."
-)
+@click.option("--after", metavar="CURSOR", help="The next rows: the value of next in the JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV with fixed columns; times in ns.")
 @json_option
+@url_option
 @db_option
 def report(
     task: str | None,
@@ -72,11 +87,16 @@ def report(
     group_by: str | None,
     name: str | None,
     outcome: str | None,
-    labels: dict[str, str],
+    labels: tuple[tuple[str, str], ...],
+    service: str | None,
+    since: int | None,
+    until: int | None,
+    search: str | None,
     limit: int | None,
     after: str | None,
     as_csv: bool,
     as_json: bool,
+    url: str | None,
     db: Path | None,
 ) -> None:
     """Show the stored tasks, or one TASK (an id or the beginning of one).
@@ -85,6 +105,7 @@ def report(
     retries, and its profile, where "self" is what a row owns itself and "total" includes the rows below it.
     Time is wall time on the task's critical path, so that the parts sum to the whole. Money is US dollars;
     "≥" marks a bound from which something is missing. Percentiles come with the number they are made from.
+    Where a collector holds the database it is asked; the output is the same.
 
     \b
     Examples:
@@ -98,20 +119,38 @@ def report(
         raise click.UsageError("--by, --calls and --group-by exclude each other.")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
-    if task is not None and (group_by or name or outcome or labels or after):
+    filters = (name, outcome, labels, service, since, until, search, after)
+    if task is not None and (group_by or any(given not in (None, ()) for given in filters)):
         raise click.UsageError("filters and groups are for many tasks; leave out TASK.")
-    with open_store(database_path(db), read_only=True) as store:
-        selection = Selection(
-            task_id=None if task is None else find_task(store, task),
-            by=by,
-            group_by=group_by,
-            name=name,
-            outcome=outcome,
-            labels=labels,
-            limit=limit if limit or as_json or as_csv else terminal.DEFAULT_ROWS,
-            after=after,
-        )
-        _show(store, _report_name(selection, calls), selection, as_json=as_json, as_csv=as_csv)
+    selection = Selection(
+        task_id=task,
+        by=by,
+        group_by=group_by,
+        name=name,
+        outcome=outcome,
+        labels=dict(labels),
+        service=service,
+        since_ns=since,
+        until_ns=until,
+        search=search,
+        limit=limit if limit or as_json or as_csv else terminal.DEFAULT_ROWS,
+        after=after,
+    )
+    report_name = _report_name(selection, calls)
+    if after is not None:
+        _check_cursor(report_name, after)
+    with open_source(db, url) as source:
+        document = source.document(report_name, selection)
+    _show(report_name, document, as_json=as_json, as_csv=as_csv)
+
+
+def _check_cursor(name: ReportName, after: str) -> None:
+    if name == "parts":
+        raise click.UsageError("--after is for tasks and calls.")
+    try:
+        (asked.call_cursor if name == "calls" else asked.cursor)(after)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--after") from error
 
 
 def _report_name(selection: Selection, calls: bool) -> ReportName:
@@ -122,8 +161,7 @@ def _report_name(selection: Selection, calls: bool) -> ReportName:
     return "tasks" if selection.task_id is None else "task"
 
 
-def _show(store: Store, name: ReportName, selection: Selection, *, as_json: bool, as_csv: bool) -> None:
-    document = REPORTS[name].document(store, selection)
+def _show(name: ReportName, document: Document, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         click.echo(to_json(document))
     elif as_csv:

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from agentprof.rollup.many import LABEL_PREFIX
+from agentprof_collector.reports.calls import call_place
 from agentprof_collector.reports.many_tasks import cursor_place
 
 _BACK = re.compile(r"([0-9]{1,6})([smhdw])")
@@ -40,6 +41,12 @@ def cursor(text: str) -> str:
         cursor_place(text)
     except ValueError as error:
         raise ValueError("expected the value of next of the page before") from error
+    return text
+
+
+def call_cursor(text: str) -> str:
+    """The place where a page of calls ended."""
+    call_place(text)
     return text
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import msgspec
 
+from agentprof.money import with_plain_amounts
 from agentprof.rollup.calls import CallRow, call_rows
-from agentprof.summary import TOKENS
+from agentprof.summary import TOKENS, TaskSummary
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.many_tasks import cursor_place
 from agentprof_collector.reports.selection import Selection, selected
-from agentprof_collector.stores import Store
+from agentprof_collector.stores import ListPlace, Store
 
 _TASKS_AT_ONCE = 100
 """Whose spans are in memory together."""
@@ -41,23 +44,66 @@ _NESTED = {
 _COLUMNS = tuple(column for field in CallRow.__struct_fields__ for column in _NESTED.get(field, (field,)))
 
 
+class CallPlace(NamedTuple):
+    """Where a page of calls ended: how many calls of which task were on it, or on those before."""
+
+    task: ListPlace
+    calls: int
+
+
 def document(store: Store, selection: Selection) -> dict[str, Any]:
-    """Calls in the order they started, task by task."""
-    found = list(itertools.islice(_rows(store, selection), selection.limit))
-    full = selection.limit is not None and len(found) == selection.limit
+    """Calls in the order they started, task by task, and where the next page begins."""
+    limit = selection.limit
+    found = list(itertools.islice(_rows(store, selection), None if limit is None else limit + 1))
+    shown, rest = found[:limit], found[limit:] if limit is not None else []
+    is_all = not rest and selection.after is None
     return {
         "schema": 1,
         "selection": selection.to_dict(),
-        "count": sum(group["calls"] for group in store.groups(selection.tops)) if full else len(found),
-        "calls": [msgspec.to_builtins(row) for row in found],
+        "count": len(found) if is_all else sum(group["calls"] for group in store.groups(selection.tops)),
+        "calls": with_plain_amounts([msgspec.to_builtins(row, builtin_types=(Decimal,)) for _, row in shown]),
+        "next": _cursor(shown[-1][0]) if rest and shown else None,
     }
 
 
-def _rows(store: Store, selection: Selection) -> Iterator[CallRow]:
-    for summaries in selected(store, selection, _TASKS_AT_ONCE):
+def _rows(store: Store, selection: Selection) -> Iterator[tuple[CallPlace, CallRow]]:
+    place = None if selection.after is None else call_place(selection.after)
+    for summaries in _tasks_from(store, selection, place):
         spans = spans_of_tasks(store, summaries)
         for summary in summaries:
-            yield from call_rows(summary.task_id, spans[summary.task_id])
+            task = ListPlace(summary.start_ns, summary.task_id)
+            # Of a task that was counted to another since, or was forgotten, nothing is left.
+            calls = call_rows(summary.task_id, spans[summary.task_id]) if summary.task_id in spans else []
+            done = place.calls if place is not None and place.task == task else 0
+            for number, row in enumerate(calls[done:], done + 1):
+                yield CallPlace(task, number), row
+
+
+def _tasks_from(store: Store, selection: Selection, place: CallPlace | None) -> Iterator[list[TaskSummary]]:
+    """The tasks from the one on which a page ended."""
+    if place is None:
+        yield from selected(store, selection, _TASKS_AT_ONCE)
+        return
+    summary = store.task(place.task.task_id)
+    if summary is not None and summary.start_ns == place.task.start_ns:
+        yield [summary]
+    yield from selected(store, selection, _TASKS_AT_ONCE, place.task)
+
+
+def call_place(cursor: str) -> CallPlace:
+    """Where a page ended.
+
+    Raises:
+        ValueError: the text was not given as `next` by a page before.
+    """
+    calls, colon, task = cursor.partition(":")
+    if not colon or not (calls.isascii() and calls.isdecimal() and len(calls) < 10):
+        raise ValueError("expected the value of next of the page before")
+    return CallPlace(cursor_place(task), int(calls))
+
+
+def _cursor(place: CallPlace) -> str:
+    return f"{place.calls}:{place.task.start_ns}:{place.task.task_id}"
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

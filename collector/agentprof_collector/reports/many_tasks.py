@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from agentprof.money import with_plain_amounts
 from agentprof.rollup.many import row
 from agentprof.summary import SCHEMA, TIMELINE, TOKENS, TaskSummary
 from agentprof_collector.reports.flat import flat_row
@@ -71,16 +73,15 @@ _GROUP_COLUMNS = (
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows without profiles, groups over all selected tasks, and where the next page begins."""
     shown, following = _page(store, selection)
-    whole: dict[str, Any] = msgspec.to_builtins(
-        {
-            "schema": SCHEMA,
-            "selection": selection.to_dict(),
-            "tasks": [row(summary) for summary in shown],
-            "groups": store.groups(selection.tops, selection.group_by),
-            "next": following,
-        }
-    )
-    return whole
+    whole = {
+        "schema": SCHEMA,
+        "selection": selection.to_dict(),
+        "tasks": [row(summary) for summary in shown],
+        "groups": store.groups(selection.tops, selection.group_by),
+        "next": following,
+    }
+    found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(whole, builtin_types=(Decimal,)))
+    return found
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

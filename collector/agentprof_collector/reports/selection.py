@@ -76,15 +76,22 @@ def the_task(store: Store, selection: Selection) -> TaskSummary:
     return summary
 
 
-def selected(store: Store, selection: Selection, at_once: int) -> Iterator[list[TaskSummary]]:
+def selected(
+    store: Store, selection: Selection, at_once: int, after: ListPlace | None = None
+) -> Iterator[list[TaskSummary]]:
     """The selected tasks that are not counted in another of them, latest start first, some at once.
+
+    Args:
+        store: where they are.
+        selection: which.
+        at_once: how many.
+        after: only those that follow this place.
 
     Raises:
         TaskNotFound: the one task asked for is not there.
     """
     if selection.task_id is not None:
         the_task(store, selection)
-    after: ListPlace | None = None
     while found := store.tasks(selection.tops, after=after, limit=at_once):
         yield found
         after = ListPlace(found[-1].start_ns, found[-1].task_id)

@@ -11,6 +11,7 @@ import msgspec
 from agentprof.money import with_plain_amounts
 from agentprof.rollup.waterfall import SpanRow, waterfall
 from agentprof.summary import TOKENS
+from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, the_task
@@ -26,8 +27,10 @@ _COLUMNS = tuple(
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The runs of the selected task in the order of its tree; of more than the limit the longest."""
     summary = the_task(store, selection)
-    spans = spans_of_tasks(store, [summary])
-    found = waterfall(summary.task_id, spans[summary.task_id], selection.limit)
+    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
+    if spans is None:  # it was counted to another since, or was forgotten
+        raise TaskNotFound(summary.task_id)
+    found = waterfall(summary.task_id, spans, selection.limit)
     return {
         "schema": 1,
         "selection": selection.to_dict(),

@@ -1,5 +1,6 @@
 import http.client
 import json
+import socket
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -159,10 +160,10 @@ def test_any_id_is_an_id(api: Server, served: OfStore, task: str) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "parameter", "message"),
     [
-        ("/tasks?limit=0", 400, "limit", "limit: expected a whole number from 1 to 1,000, got '0'"),
-        ("/tasks?limit=1001", 400, "limit", "limit: expected a whole number from 1 to 1,000, got '1001'"),
-        ("/tasks?limit=1e3", 400, "limit", "limit: expected a whole number from 1 to 1,000, got '1e3'"),
-        ("/tasks?limit=%D9%A1", 400, "limit", "limit: expected a whole number from 1 to 1,000, got '\u0661'"),
+        ("/tasks?limit=0", 400, "limit", "limit: expected a whole number from 1 to 5,000, got '0'"),
+        ("/tasks?limit=5001", 400, "limit", "limit: expected a whole number from 1 to 5,000, got '5001'"),
+        ("/tasks?limit=1e3", 400, "limit", "limit: expected a whole number from 1 to 5,000, got '1e3'"),
+        ("/tasks?limit=%D9%A1", 400, "limit", "limit: expected a whole number from 1 to 5,000, got '\u0661'"),
         ("/tasks?limit=1&limit=1", 400, "limit", "limit may be given once"),
         ("/tasks?outcome=ok", 400, "outcome", "outcome: expected one of success, failure, unknown, got 'ok'"),
         ("/tasks?label=acme", 400, "label", "label: expected KEY=VALUE, got 'acme'"),
@@ -265,13 +266,14 @@ def test_a_body_that_is_not_an_outcome(
 
 
 def test_a_body_of_unknown_length_is_bounded(api: Server, tasks: list[str]) -> None:
-    """Also where it is sent in chunks."""
-    connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
-    chunks = (b" " * 1000 for _ in range(20))
-    headers = {"Content-Type": "application/json"}
-    connection.request("POST", "/api/v1/tasks/task-0/outcome", chunks, headers, encode_chunked=True)
-    assert connection.getresponse().status == 413
-    connection.close()
+    """Refused as soon as it is too long, before it has ended."""
+    head = (
+        b"POST /api/v1/tasks/task-0/outcome HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", api.port), timeout=30) as connection:
+        connection.sendall(head + (b"400\r\n" + b" " * 1024 + b"\r\n") * (BODY_LIMIT // 1024 + 1))
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize(
