@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from agentprof._format import printable
@@ -19,6 +19,9 @@ from agentprof_collector.phase_spans import CallPhases, as_request, phase_spans
 
 QUEUE: Final = 200_000
 """Spans of offered tasks that may wait; a task that does not fit any more is dropped and counted."""
+SETTLE_S: Final = 6.0
+"""How long a complete task waits before it is drawn: what served its calls may send its spans 5 s later, the delay
+of the SDKs' batches, and what a trace store has it cannot replace."""
 REMEMBERED: Final = 100_000
 """Calls whose phases are known to be sent, the latest ones."""
 _AT_ONCE: Final = 2_000
@@ -41,16 +44,23 @@ def traces_url(url: str) -> str:
     return url if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1/traces"
 
 
+class _Offer(NamedTuple):
+    due_s: float
+    """By the monotonic clock."""
+    spans: Sequence[Span]
+
+
 class PhaseExporter:
-    """A bounded queue of tasks and a thread that draws and sends their phases.
+    """A bounded queue of tasks and a thread that draws and sends their phases, a little after they are offered.
 
     Phases of a call that were sent are not sent again unless they have changed; after a restart they may be.
     While the receiver cannot be reached tasks wait, as far as there is room.
     """
 
-    def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, url: str, *, settle_s: float = SETTLE_S, timeout_s: float = 10.0) -> None:
         """Args:
             url: of an OTLP/HTTP receiver, with or without its path.
+            settle_s: how long a task waits for more evidence, from its first offer.
             timeout_s: how long one step of a request may take.
 
         Raises:
@@ -65,7 +75,8 @@ class PhaseExporter:
         """Tasks whose phases were not, or not all, sent: no room, no time at the end, or an error of ours."""
         self.retries = 0
         self._sender = Sender(Endpoint(url=self.url, timeout_s=timeout_s, compression="gzip"))
-        self._waiting: dict[str, Sequence[Span]] = {}
+        self._settle_s = settle_s
+        self._waiting: dict[str, _Offer] = {}
         self._spans = 0
         self._in_hand = 0
         self._known: dict[bytes, bytes] = {}
@@ -90,12 +101,14 @@ class PhaseExporter:
             False if there was no room, which is counted.
         """
         with self._changed:
-            former = len(self._waiting.get(task_id, ()))
-            if self._until is not None or self._spans - former + len(spans) > QUEUE:
+            former = self._waiting.get(task_id)
+            grown = len(spans) - (len(former.spans) if former is not None else 0)
+            if self._until is not None or self._spans + grown > QUEUE:
                 self.dropped += 1
                 return False
-            self._waiting[task_id] = spans
-            self._spans += len(spans) - former
+            due_s = former.due_s if former is not None else time.monotonic() + self._settle_s
+            self._waiting[task_id] = _Offer(due_s, spans)
+            self._spans += grown
             self._changed.notify_all()
             return True
 
@@ -135,16 +148,28 @@ class PhaseExporter:
     def _take(self) -> dict[str, Sequence[Span]]:
         """The tasks to draw next; none when the exporter is closed and nothing is left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._until is not None)
+            while (wait_s := self._wait_s()) is None or wait_s > 0:
+                self._changed.wait(wait_s)
             tasks: dict[str, Sequence[Span]] = {}
             spans = 0
-            while self._waiting and spans < _AT_ONCE:
+            while self._waiting and spans < _AT_ONCE and self._wait_s() == 0:
                 task_id = next(iter(self._waiting))
-                tasks[task_id] = self._waiting.pop(task_id)
+                tasks[task_id] = self._waiting.pop(task_id).spans
                 spans += len(tasks[task_id])
-            self._spans -= spans
+                self._spans -= len(tasks[task_id])
             self._in_hand = len(tasks)
             return tasks
+
+    def _wait_s(self) -> float | None:
+        """Until the first task is due, which is now when there is little room or time; None: until one comes."""
+        if self._until is not None:
+            return 0
+        if not self._waiting:
+            return None
+        if self._spans > QUEUE // 2:
+            return 0
+        # A later offer of a task keeps its place: the first is due first.
+        return max(0, next(iter(self._waiting.values())).due_s - time.monotonic())
 
     def _new(self, tasks: dict[str, Sequence[Span]]) -> list[CallPhases]:
         """What is not known to be sent; a call of several tasks once."""

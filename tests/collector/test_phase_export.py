@@ -26,7 +26,10 @@ def spans(calls: int = 1, first_token_ns: int | None = 10) -> list[Span]:
 
 def test_phases_arrive_compressed_at_the_path_of_otlp() -> None:
     """An address without a path is that of the receiver."""
-    with CollectorServer() as server, PhaseExporter(server.url.removesuffix("/v1/traces")) as exporter:
+    with (
+        CollectorServer() as server,
+        PhaseExporter(server.url.removesuffix("/v1/traces"), settle_s=0) as exporter,
+    ):
         assert exporter.offer(TASK, spans())
         assert exporter.flush(PATIENCE_S)
         assert server.names == ["wait", "generation"]
@@ -49,7 +52,7 @@ def test_a_path_of_the_users_own_is_kept() -> None:
 
 def test_what_was_sent_is_not_sent_again_until_it_changes() -> None:
     """Then the calls that changed are, and no others."""
-    with CollectorServer() as server, PhaseExporter(server.url) as exporter:
+    with CollectorServer() as server, PhaseExporter(server.url, settle_s=0) as exporter:
         exporter.offer(TASK, spans(3))
         assert exporter.flush(PATIENCE_S)
         exporter.offer(TASK, spans(3))
@@ -69,7 +72,7 @@ def test_a_receiver_that_is_busy_is_asked_again() -> None:
     """Nothing is lost, and nothing counts twice."""
     with (
         CollectorServer(reply=lambda number: Reply(503 if number == 0 else 200)) as server,
-        PhaseExporter(server.url) as exporter,
+        PhaseExporter(server.url, settle_s=0) as exporter,
     ):
         exporter.offer(TASK, spans())
         assert exporter.flush(PATIENCE_S)
@@ -81,7 +84,7 @@ def test_what_is_refused_for_good_is_counted_and_not_repeated() -> None:
     """Also when the task is offered again."""
     with (
         CollectorServer(reply=lambda number: Reply(400)) as server,
-        PhaseExporter(server.url) as exporter,
+        PhaseExporter(server.url, settle_s=0) as exporter,
     ):
         for _ in range(2):
             exporter.offer(TASK, spans())
@@ -91,7 +94,7 @@ def test_what_is_refused_for_good_is_counted_and_not_repeated() -> None:
 
 def test_many_phases_go_in_requests_of_a_bounded_size() -> None:
     """A large task is no message that a receiver refuses."""
-    with CollectorServer() as server, PhaseExporter(server.url) as exporter:
+    with CollectorServer() as server, PhaseExporter(server.url, settle_s=0) as exporter:
         exporter.offer(TASK, spans(2_500))
         assert exporter.flush(PATIENCE_S)
         assert len(server.requests) == 3
@@ -103,7 +106,7 @@ def test_a_full_queue_drops_and_counts() -> None:
     go_on = threading.Event()
     with (
         CollectorServer(reply=lambda number: Reply(hold=go_on)) as server,
-        PhaseExporter(server.url) as exporter,
+        PhaseExporter(server.url, settle_s=0) as exporter,
     ):
         exporter.offer("in hand", spans())
         server.wait_for(lambda: len(server.requests) == 1)
@@ -119,9 +122,35 @@ def test_a_full_queue_drops_and_counts() -> None:
         assert exporter.sent == 6
 
 
+def test_a_task_waits_for_evidence_that_comes_later() -> None:
+    """It is drawn once, with what was offered last; the end of the exporter does not wait."""
+    with CollectorServer() as server:
+        with PhaseExporter(server.url, settle_s=PATIENCE_S) as exporter:
+            exporter.offer(TASK, spans(1, first_token_ns=None))
+            exporter.offer(TASK, spans(1, first_token_ns=10))
+            assert (exporter.waiting, server.requests) == (1, [])
+        assert server.names == ["wait", "generation"]
+        with PhaseExporter(server.url, settle_s=0.05) as exporter:
+            exporter.offer(TASK, spans())
+            assert exporter.flush(PATIENCE_S)
+            assert exporter.sent == 2
+
+
+def test_little_room_ends_the_wait() -> None:
+    """A queue that fills is emptied before its tasks are due."""
+    with (
+        CollectorServer() as server,
+        PhaseExporter(server.url, settle_s=PATIENCE_S) as exporter,
+    ):
+        exporter.offer("due later", spans(2))
+        exporter.offer("large", [spans()[1]] * (QUEUE // 2))
+        server.wait_for(lambda: len(server.names) == 4)
+        assert exporter.dropped == 0
+
+
 def test_a_task_that_cannot_be_drawn_costs_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """It is counted and said."""
-    with CollectorServer() as server, PhaseExporter(server.url) as exporter:
+    with CollectorServer() as server, PhaseExporter(server.url, settle_s=0) as exporter:
         exporter.offer("empty", [])
         exporter.offer(TASK, spans())
         assert exporter.flush(PATIENCE_S)
@@ -132,7 +161,7 @@ def test_a_task_that_cannot_be_drawn_costs_no_other(caplog: pytest.LogCaptureFix
 def test_closing_sends_what_is_left_and_ends_in_time() -> None:
     """Nobody is there: what could not be sent is counted, and nothing is taken any more."""
     with free_port() as port:
-        exporter = PhaseExporter(f"http://127.0.0.1:{port}")
+        exporter = PhaseExporter(f"http://127.0.0.1:{port}", settle_s=0)
         exporter.offer(TASK, spans())
         began = time.monotonic()
         exporter.close(timeout_s=1.0)
@@ -140,7 +169,7 @@ def test_closing_sends_what_is_left_and_ends_in_time() -> None:
         assert (exporter.dropped, exporter.sent) == (1, 0)
         assert not exporter.offer(TASK, spans())
     with CollectorServer() as server:
-        exporter = PhaseExporter(server.url)
+        exporter = PhaseExporter(server.url, settle_s=0)
         exporter.offer(TASK, spans())
         exporter.close()
         assert server.names == ["wait", "generation"]
@@ -151,7 +180,7 @@ def test_closing_does_not_wait_for_a_receiver_that_hangs() -> None:
     never = threading.Event()
     try:
         with CollectorServer(reply=lambda number: Reply(hold=never)) as server:
-            exporter = PhaseExporter(server.url)
+            exporter = PhaseExporter(server.url, settle_s=0)
             exporter.offer(TASK, spans())
             server.wait_for(lambda: len(server.requests) == 1)
             exporter.close(timeout_s=0.2)
