@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 _LONGEST_WAIT_S = 5.0
 
 _imports = threading.RLock()
+_forks = 0
 _ended_by_pool = 0
 """Process for whose end `at_end_of_worker` has already been asked."""
 
@@ -32,6 +33,11 @@ def importing() -> Iterator[None]:
     """Hold up forks while a thread of ours imports modules."""
     with _imports:
         yield
+
+
+def forks() -> int:
+    """How often this process has forked."""
+    return _forks
 
 
 def at_end_of_worker(function: Callable[[], None]) -> None:
@@ -53,6 +59,8 @@ def _before() -> None:
 
 
 def _after_in_parent() -> None:
+    global _forks
+    _forks += 1
     with contextlib.suppress(RuntimeError):  # the wait was in vain
         _imports.release()
 

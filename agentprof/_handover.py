@@ -151,6 +151,8 @@ class Carried(NamedTuple):
 
 def _carried(context: Context) -> Carried:
     task = _context.declared_task(context)
+    if task is not None:
+        task.note_handed_over()
     span = trace.get_current_span(context).get_span_context()
     return Carried(
         (task.id, task.name, task.labels, task.key) if task is not None else None,

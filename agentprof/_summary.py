@@ -29,7 +29,9 @@ def of_spans(task: Task, recorded: Recorded, price: Callable[[Span], Span]) -> T
     found = roll_up(task.id, spans)
     ids = {span.task.id for span in spans if span.task is not None}
     missing = sum(count for task_id, count in [*recorded.missing.items()] if task_id in ids)
-    return _doubted(found, "missing_spans", missing) if missing else found
+    if missing:
+        found = _doubted(found, "missing_spans", missing)
+    return _doubted(found, "other_processes", task.elsewhere) if task.elsewhere else found
 
 
 def of_counters(task: Task) -> TaskSummary:

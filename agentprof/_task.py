@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.trace import Span
 
-from agentprof import _context, _guard, _names, _recent, _runtime, attributes
+from agentprof import _context, _forking, _guard, _names, _recent, _runtime, attributes
 from agentprof._asked import Key, new_key
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof.model import Outcome, RawSpan, Usage
@@ -56,6 +56,9 @@ class Task:
         self._ended: int | None = None
         self.ended_spans = self._spans_before_end = 0
         """Spans of this task that have ended in this process."""
+        self._forks = _forking.forks()
+        """Until the end of the task those before it, then those in it."""
+        self._handed_over = 0
         self._calls = 0
         self._unpriced = 0
         self._input = 0
@@ -115,6 +118,19 @@ class Task:
         from agentprof import _summary
 
         return _summary.of_counters(self)
+
+    @property
+    def elsewhere(self) -> int:
+        """How often other processes began to work while the task ran, or were given work of it."""
+        forks = self._forks if self._ended is not None else _forking.forks() - self._forks
+        return forks + self._handed_over
+
+    def note_handed_over(self) -> None:
+        """Another process is given work of the task."""
+        task: Task | None = self
+        while task is not None:
+            task._handed_over += 1
+            task = task.parent
 
     def note_start(self, span: Span) -> None:
         """Remember which span starts the task."""
@@ -193,6 +209,8 @@ class Task:
 
     def end_attributes(self, failed: bool) -> dict[str, str | float | int]:
         """What that span says when the task ends, and marks the task as ended."""
+        if self._ended is None:
+            self._forks = _forking.forks() - self._forks
         self._ended, self._spans_before_end = stamp_ns(), self.ended_spans
         if failed:
             self._outcome = "failure"

@@ -100,7 +100,20 @@ def _plain(function: Callable[..., Any], start: Start) -> Callable[..., Any]:
             return result
         return _followed(opened, result, follow)
 
+    _give_methods(function, call)
     return call
+
+
+def _give_methods(wrapped: Callable[..., Any], wrapper: Callable[..., Any]) -> None:
+    """What a callable object can do beside being called, as `cache_info` of a cached function, stays at hand."""
+    if isinstance(wrapped, (types.FunctionType, types.MethodType)):
+        return
+    kind = type(wrapped)
+    for name in dir(kind):
+        if not name.startswith("_") and not hasattr(wrapper, name):
+            found = inspect.getattr_static(kind, name)
+            if callable(found) or isinstance(found, (staticmethod, classmethod)):
+                setattr(wrapper, name, getattr(wrapped, name))
 
 
 # --- what comes out of functions -----------------------------------------------------------------

@@ -43,6 +43,12 @@ class _Watch(object):  # noqa: UP004
     def switch_on(self):
         # type: () -> None
         self._on = True
+        other = _other_of_the_name()
+        if other:
+            self.note(
+                kind="missing", error="hidden", name=other, executable=sys.executable, python=_version()
+            )
+            return
         try:
             from agentprof._run import child
         except ImportError as missing:
@@ -61,6 +67,19 @@ class _Watch(object):  # noqa: UP004
                 os.close(file)
         except Exception:  # noqa: S110
             pass
+
+
+def _other_of_the_name():
+    # type: () -> str
+    """The file of a module that is called as we are and stands before us, without loading it; empty: there is none."""
+    module = sys.modules.get("agentprof")
+    spec = getattr(module, "__spec__", None)
+    if module is None:
+        spec = _frozen("_frozen_importlib")._find_spec("agentprof", None)  # type: ignore[attr-defined]
+    folders = getattr(spec, "submodule_search_locations", None) or ()
+    if spec is None or any(os.path.isdir(os.path.join(folder, "_run")) for folder in folders):
+        return ""
+    return str(getattr(spec, "origin", None) or (list(folders) or ["agentprof"])[0])
 
 
 def _version():

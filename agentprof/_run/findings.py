@@ -42,6 +42,11 @@ def _never(mark: MarkedFunction) -> str:
 
 
 def _without_agentprof(note: Note) -> str:
+    if note.name:
+        return (
+            f"the program's calls are not recorded: {note.name} has the name of agentprof and stands before it. "
+            "Give it another name, or move it off the path of the program."
+        )
     return (
         f"{note.executable} (Python {note.python}) has no agentprof: its calls are not recorded. "
         f"Install it there: {shlex.quote(note.executable)} -m pip install agentprof-otel"

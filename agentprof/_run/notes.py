@@ -28,7 +28,7 @@ class Note(msgspec.Struct, omit_defaults=True, kw_only=True):
     argv: list[str] = []
     """Of a start: how the process was called."""
     name: str = ""
-    """Of `import` and `sdk` the package, of `mark` the target."""
+    """Of `import` and `sdk` the package, of `mark` the target, of `missing` the file of another module of our name."""
     version: str | None = None
     error: str | None = None
     """Of `mark` and `missing`: what went wrong; None: nothing."""

@@ -21,6 +21,8 @@ DETAILS = {
     "no_end": "spans that never ended: they end with the last span below them",
     "no_root": "the span that starts the task has not arrived",
     "not_recorded": "no span of the task was recorded: is instrument() called, are its spans sampled?",
+    "other_processes": "other processes were forked or given work while the task ran: what they did is in the report, "
+    "not in this summary",
     "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
     "phase_overflow": "measured phases were longer than their call and were cut",
     "usage_estimated": "tokens and cost of these calls are an estimate from what was sent and received: nobody "

@@ -1,6 +1,7 @@
 """`task.summary()` of tasks of every kind: it never raises, and says what is missing."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -302,3 +303,36 @@ def test_the_span_of_a_task_says_it_all() -> None:
     assert said[attributes.TASK_ID] == task.id
     assert said[attributes.TASK_OUTCOME] == "failure"
     assert len([key for key in said if key.startswith(attributes.LABEL)]) == _names.LABELS
+
+
+def _nothing() -> None:
+    pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_other_processes_do_is_not_in_it() -> None:
+    """A task in which a process was forked, or which gave work to one, says so; one after it does not."""
+    fork = multiprocessing.get_context("fork")
+    with capture(), fork.Pool(1) as pool:
+        with agentprof.task("forks") as forks:
+            child = fork.Process(target=_nothing)
+            child.start()
+            child.join()
+        with agentprof.task("outer") as outer, agentprof.task("gives work") as gives:
+            pool.apply(_nothing)
+        with agentprof.task("alone") as alone:
+            pass
+        later = fork.Process(target=_nothing)
+        later.start()
+        later.join()
+        found = {task.name: task.summary() for task in (forks, outer, gives, alone)}
+    warned = {name: [warning.code for warning in summary.warnings] for name, summary in found.items()}
+    assert warned == {
+        "forks": ["other_processes"],
+        "outer": ["other_processes"],
+        "gives work": ["other_processes"],
+        "alone": [],
+    }
+    assert not found["forks"].complete
+    assert not found["forks"].cost_complete
+    assert found["alone"].complete

@@ -306,3 +306,42 @@ def test_the_short_form_on_a_static_method() -> None:
             return value
 
     assert Agent().alone(1) == 1
+
+
+def test_what_a_callable_object_can_do_beside() -> None:
+    """Methods stay at hand and work on the object; names of functions are not hidden."""
+
+    @agentprof.tool()
+    @functools.cache
+    def square(number: int) -> int:
+        return number * number
+
+    class Counter:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def __call__(self) -> int:
+            self.count += 1
+            return self.count
+
+        def reset(self) -> None:
+            self.count = 0
+
+        @property
+        def twice(self) -> int:
+            return 2 * self.count
+
+        @staticmethod
+        def unit() -> str:
+            return "calls"
+
+    assert [square(3), square(3)] == [9, 9]
+    assert square.cache_info().hits == 1  # type: ignore[attr-defined]
+    square.cache_clear()  # type: ignore[attr-defined]
+    assert square.cache_info().currsize == 0  # type: ignore[attr-defined]
+    counter = agentprof.step("count")(Counter())
+    assert [counter(), counter()] == [1, 2]
+    counter.reset()  # type: ignore[attr-defined]
+    assert (counter(), counter.unit()) == (1, "calls")  # type: ignore[attr-defined]
+    assert not hasattr(counter, "twice")  # what changes cannot be handed on by a function
+    assert agentprof.step("s")(str.upper)("a") == "A"

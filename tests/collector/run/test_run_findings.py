@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.model_server import ModelServer
 from support.runs import RUN, done, ran
 
@@ -62,10 +63,26 @@ def test_an_environment_without_agentprof_is_told(
     script: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """The program runs as it does alone; how to install agentprof there follows."""
-    (tmp_path / "agentprof.py").write_text("raise ImportError('none here')")
+    (tmp_path / "agentprof" / "_run").mkdir(parents=True)
+    (tmp_path / "agentprof" / "__init__.py").touch()
     (tmp_path / "openai.py").write_text("print('an SDK')")
     file = script("import openai")
     run = done([*RUN, "--", sys.executable, file], environment)
     assert run.stdout == b"an SDK\n"
     assert b"has no agentprof" in run.stderr
     assert f"{sys.executable} -m pip install agentprof-otel".encode() in run.stderr
+
+
+@pytest.mark.parametrize("name", ["agentprof.py", "agentprof/__init__.py"])
+def test_a_module_of_the_name_beside_the_program(
+    script: Any, environment: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    """Is named as what hides agentprof, and is loaded when the program asks for it, not before."""
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("print('mine')")
+    (tmp_path / "openai.py").write_text("print('an SDK')")
+    run = done([*RUN, "--", sys.executable, script("import openai, agentprof")], environment)
+    assert run.stdout == b"an SDK\nmine\n"
+    assert f"{file} has the name of agentprof".encode() in run.stderr
+    assert b"pip install agentprof-otel" not in run.stderr
