@@ -29,14 +29,15 @@ MODULES: Final[tuple[str, ...]] = (
 )
 
 _OBSERVER: Final = "_agentprof_observer"
+_HANDSHAKE: Final = "_ssl_wrap_socket_and_match_hostname"
 
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in one of the modules; what a version of the library lacks is not."""
     found = patches_in(module, _WANTED[module.__name__])
-    handshake = vars(module).get("ssl_wrap_socket") if module.__name__ == "urllib3.connection" else None
+    handshake = vars(module).get(_HANDSHAKE)  # from urllib3 2 on
     if handshake is not None:
-        found.append(Patch(module, "ssl_wrap_socket", handshake, _wrap_socket(handshake)))
+        found.append(Patch(module, _HANDSHAKE, handshake, _handshake(handshake)))
     return found
 
 
@@ -227,11 +228,9 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
     return connect
 
 
-def _wrap_socket(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The TLS handshake."""
-
+def _handshake(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def ssl_wrap_socket(*args: Any, **kwargs: Any) -> Any:
+    def _ssl_wrap_socket_and_match_hostname(*args: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
         if call is None:
             return original(*args, **kwargs)
@@ -241,7 +240,7 @@ def _wrap_socket(original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             stretch.over()
 
-    return ssl_wrap_socket
+    return _ssl_wrap_socket_and_match_hostname
 
 
 def _get_conn(original: Callable[..., Any]) -> Callable[..., Any]:
