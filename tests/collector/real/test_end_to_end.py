@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.real_programs import AgentprofCollector, Jaeger, OtelCollector, eventually, fetch, free_ports
+from support.real_programs import (
+    ROOT,
+    AgentprofCollector,
+    Jaeger,
+    OtelCollector,
+    eventually,
+    fetch,
+    free_ports,
+)
 
 from agentprof import attributes as a
 from agentprof_collector.stores import open_store
@@ -86,6 +96,24 @@ def test_program_collector_and_jaeger_say_the_same(
                 (phase,) = (span for span in below if span["name"] == name)
                 assert duration(phase) / 1e9 == pytest.approx(call["attributes"][a.PHASE + name], abs=1e-5)
                 assert phase["attributes"][a.PHASE_SPAN_SOURCE] == call["attributes"][a.PHASE_SOURCE + name]
+
+
+def test_links_lead_there_and_back(chain: Chain, run_agent: Callable[[str], dict[str, Any]]) -> None:
+    """From the page of a task to its trace in Jaeger; from what Jaeger has of it to the page, as its file says."""
+    said = run_agent(chain.otelcol.http)
+    eventually(lambda: chain.agentprof.task(said["task_id"]), "the task")
+    ui = json.loads((ROOT / "collector" / "jaeger-ui.json").read_text())
+    (pattern,) = ui["linkPatterns"]
+    (trace_id,) = said["trace_ids"]
+    spans = eventually(lambda: chain.jaeger.spans(trace_id) or None, "the trace")
+    value = next(span["attributes"][pattern["key"]] for span in spans if pattern["key"] in span["attributes"])
+    # Jaeger puts the value in percent-encoded.
+    link = pattern["url"].replace("#{" + pattern["key"] + "}", urllib.parse.quote(value, safe=""))
+    path = link.removeprefix("http://localhost:8321")
+    page = fetch(f"{chain.agentprof.url}{path}")
+    assert page is not None
+    assert f'href="{chain.jaeger.api}/trace/{trace_id}"' in page.decode()
+    assert fetch(f"{chain.jaeger.api}/trace/{trace_id}") is not None
 
 
 def duration(span: dict[str, Any]) -> int:
