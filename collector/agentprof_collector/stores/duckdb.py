@@ -105,7 +105,7 @@ class DuckDbStore:
         # Before the others have to wait.
         columns = task_columns(given)
         with self._replacing:
-            self._file.write(lambda cursor: _put_tasks(cursor, given, columns, list(trace_ids)))
+            self._file.write(lambda cursor: _put_tasks(cursor, given, columns, trace_ids))
 
     def tasks(
         self, which: TaskFilter = ALL_TASKS, *, after: ListPlace | None = None, limit: int | None = None
@@ -165,21 +165,35 @@ class DuckDbStore:
 
 
 def _put_tasks(
-    cursor: Cursor, given: Sequence[TaskRow], columns: dict[str, list[Any]], trace_ids: list[str]
+    cursor: Cursor, given: Sequence[TaskRow], columns: dict[str, list[Any]], trace_ids: Collection[str]
 ) -> None:
-    ids = [row.summary.task_id for row in given]
-    former = cursor.execute(sql("select_former_tasks"), {"trace_ids": trace_ids}).fetchall()
+    ids = {row.summary.task_id for row in given}
     kept = {
-        task_id: (place, spans, facts)
-        for place, task_id, spans, facts in cursor.execute(sql("select_versions"), {"ids": ids}).fetchall()
+        task_id: (place, (spans, facts))
+        for place, task_id, spans, facts in _rows(cursor, "select_versions", ids=list(ids))
     }
-    winners = [row for row in given if (row.spans, row.facts) >= kept.get(row.summary.task_id, (0, 0, 0))[1:]]
-    places = {place for place, task_id in former if task_id not in set(ids)}
-    places |= {kept[row.summary.task_id][0] for row in winners if row.summary.task_id in kept}
+    winners = [
+        row for row in given if (row.spans, row.facts) >= kept.get(row.summary.task_id, (0, (0, 0)))[1]
+    ]
+    places = _former(cursor, ids, trace_ids)
+    places += [kept[row.summary.task_id][0] for row in winners if row.summary.task_id in kept]
     if places:
-        cursor.execute(sql("delete_tasks"), {"places": sorted(places)})
+        cursor.execute(sql("delete_tasks"), {"places": places})
     if winners:
         cursor.execute(INSERT_TASKS, columns if len(winners) == len(given) else task_columns(winners))
+
+
+def _former(cursor: Cursor, ids: Collection[str], trace_ids: Collection[str]) -> list[int]:
+    """Places of rows of other tasks that lie wholly in the traces."""
+    given = set(trace_ids)
+    places = _column(cursor, "select_rows_by_trace", trace_ids=list(given))
+    return [
+        place
+        for place, task_id, traces in (
+            _rows(cursor, "select_traces_of_rows", places=places) if places else ()
+        )
+        if task_id not in ids and given.issuperset(traces)
+    ]
 
 
 def _best(rows: Sequence[TaskRow]) -> dict[str, TaskRow]:
@@ -202,7 +216,11 @@ def _forget(cursor: Cursor, before_ns: int) -> int:
 
 
 def _column(cursor: Cursor, name: str, **parameters: Any) -> list[Any]:
-    return [row[0] for row in cursor.execute(sql(name), parameters).fetchall()]
+    return [row[0] for row in _rows(cursor, name, **parameters)]
+
+
+def _rows(cursor: Cursor, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    return cursor.execute(sql(name), parameters).fetchall()
 
 
 def _now(arrived_ns: int | None) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import duckdb
 
@@ -22,8 +23,17 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_ALL_THE_SAME = "COMMIT succeeded and is durable"
+_NAME: Final = "store"
+_ROWS_IN_A_GROUP: Final = 8_192
+_opening = threading.Lock()
+_written: set[Path] = set()
+"""Files that this process has open for writing."""
+_ALL_THE_SAME: Final = "COMMIT succeeded and is durable"
 """In the message of a commit after which the tidying up of the file failed."""
+
+
+class _BrokenDown(Exception):
+    """The database cannot be used before it is opened again."""
 
 
 class DuckDbFile:
@@ -65,9 +75,13 @@ class DuckDbFile:
         return self._twice_if_broken(self._writing, work)
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the file and give back space, if nothing else is going on just now."""
-        with contextlib.suppress(duckdb.TransactionException), self._cursor() as cursor:
-            cursor.execute("CHECKPOINT")
+        """Move the write-ahead log into the file and give back space, if nothing hinders it just now."""
+        with self._cursor() as cursor:
+            try:
+                cursor.execute("CHECKPOINT")
+            except duckdb.Error as error:
+                if _is_breakdown(error):
+                    self._note_broken()
 
     def close(self) -> None:
         """Release the file, after the work that is going on."""
@@ -79,62 +93,54 @@ class DuckDbFile:
     def _twice_if_broken(self, how: Callable[[Work[_T]], _T], work: Work[_T]) -> _T:
         try:
             return how(work)
-        except duckdb.FatalException as error:
+        except _BrokenDown as error:
             if self._path is None:
-                raise StoreUnusable(self.place, f"has broken down ({first_line(error)})") from error
+                raise StoreUnusable(self.place, f"has broken down ({error})") from error
         try:
             return how(work)
-        except duckdb.FatalException as error:
-            raise StoreNotWritten(self.place, first_line(error)) from error
+        except _BrokenDown as error:
+            raise StoreNotWritten(self.place, str(error)) from error
 
     def _reading(self, work: Work[_T]) -> _T:
+        with self._transaction() as cursor:
+            found = work(cursor)
+            cursor.commit()
+            return found
+
+    def _writing(self, work: Work[_T]) -> _T:
+        with self._transaction(writes=True) as cursor:
+            found = work(cursor)
+            try:
+                cursor.commit()
+            except duckdb.Error as error:
+                if _ALL_THE_SAME not in str(error):
+                    raise
+                self._note_broken()
+            return found
+
+    @contextlib.contextmanager
+    def _transaction(self, *, writes: bool = False) -> Iterator[Cursor]:
         with self._cursor() as cursor:
             try:
                 cursor.begin()
-                found = work(cursor)
-                cursor.commit()
-                return found
-            except duckdb.FatalException:
-                raise
+                yield cursor
             except duckdb.Error as error:
+                if _is_breakdown(error):
+                    self._note_broken()
+                    raise _BrokenDown(first_line(error)) from error
                 _undo(cursor)
+                if writes:
+                    raise StoreNotWritten(self.place, first_line(error)) from error
                 raise StoreUnusable(self.place, f"cannot be read ({first_line(error)})") from error
             except BaseException:
                 _undo(cursor)
                 raise
-
-    def _writing(self, work: Work[_T]) -> _T:
-        with self._cursor() as cursor:
-            try:
-                cursor.begin()
-                found = work(cursor)
-            except duckdb.FatalException:
-                raise
-            except duckdb.Error as error:
-                _undo(cursor)
-                raise StoreNotWritten(self.place, first_line(error)) from error
-            except BaseException:
-                _undo(cursor)
-                raise
-            try:
-                cursor.commit()
-            except duckdb.FatalException as error:
-                if _ALL_THE_SAME not in str(error):
-                    raise
-                self._note_broken()
-            except duckdb.Error as error:
-                _undo(cursor)
-                raise StoreNotWritten(self.place, first_line(error)) from error
-            return found
 
     @contextlib.contextmanager
     def _cursor(self) -> Iterator[Cursor]:
         cursor = self._borrow()
         try:
             yield cursor
-        except duckdb.FatalException:
-            self._note_broken()
-            raise
         finally:
             self._give_back(cursor)
 
@@ -147,7 +153,7 @@ class DuckDbFile:
                 self._disconnect()
                 self._connection = _connect(self._path, self._read_only)
                 self._broken = False
-            cursor = self._idle.pop() if self._idle else self._connection.cursor()
+            cursor = self._idle.pop() if self._idle else self._cursor_of(self._connection)
             self._lent += 1
             return cursor
 
@@ -165,13 +171,23 @@ class DuckDbFile:
         with self._state:
             self._broken = self._path is not None
 
+    def _cursor_of(self, connection: Cursor) -> Cursor:
+        cursor = connection.cursor()
+        if self._path is not None and not self._read_only:
+            cursor.execute(f"USE {_NAME}")
+        return cursor
+
     def _disconnect(self) -> None:
+        if self._connection is None:
+            return
         for cursor in self._idle:
             cursor.close()
         self._idle.clear()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
         self._connection = None
+        if self._path is not None and not self._read_only:
+            with _opening:
+                _written.discard(self._path.resolve())
 
 
 def _connect(path: Path | None, read_only: bool) -> Cursor:
@@ -180,12 +196,38 @@ def _connect(path: Path | None, read_only: bool) -> Cursor:
     if read_only and not path.exists():
         raise StoreMissing(path)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return duckdb.connect(path, read_only=read_only, config=_CONFIG)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = path.resolve()
     except OSError as error:
         raise StoreUnusable(path, f"cannot be opened ({error.strerror or error})") from error
-    except duckdb.Error as error:
-        raise _refusal(path, error) from error
+    with _opening:
+        # Another look at the file by this process would end its lock, as locks of files are.
+        if place in _written:
+            raise StoreLocked(path, os.getpid())
+        try:
+            if read_only:
+                return duckdb.connect(path, read_only=True, config=_CONFIG)
+            connection = _attached(place)
+        except duckdb.Error as error:
+            raise _refusal(path, error) from error
+        _written.add(place)
+        return connection
+
+
+def _attached(place: Path) -> Cursor:
+    """A connection to an empty database in memory beside which the file is attached.
+
+    Only so can it have small groups of rows: large ones are written again and again while they fill, and
+    their room is given back only when all of their rows are gone.
+    """
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    try:
+        literal = str(place).replace("'", "''")
+        connection.execute(f"ATTACH '{literal}' AS {_NAME} (ROW_GROUP_SIZE {_ROWS_IN_A_GROUP})")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _refusal(path: Path, error: duckdb.Error) -> StoreError:
@@ -194,6 +236,10 @@ def _refusal(path: Path, error: duckdb.Error) -> StoreError:
         pid = re.search(r"\(PID (\d+)\)", text)
         return StoreLocked(path, int(pid[1]) if pid else None)
     return StoreUnusable(path, f"cannot be opened ({first_line(error)})")
+
+
+def _is_breakdown(error: duckdb.Error) -> bool:
+    return isinstance(error, duckdb.FatalException) or "has been invalidated" in str(error)
 
 
 def _undo(cursor: Cursor) -> None:

@@ -49,7 +49,7 @@ def prepare(path: Path | None, read_only: bool) -> DuckDbFile:
             prepare(path, read_only=False).close()
             return prepare(path, read_only=True)
         elif version == 1:
-            file.write(_from_version_1)
+            _bring_up_to_date(file)
         elif version != SCHEMA_VERSION:
             what = f"has schema version {version}, this program reads version {SCHEMA_VERSION} and older"
             raise StoreUnusable(file.place, what)
@@ -75,6 +75,14 @@ def _create(cursor: Cursor) -> None:
     for name in ("meta", *_TABLES):
         cursor.execute(sql(name))
     cursor.execute("INSERT INTO agentprof_meta VALUES (?, 0)", [SCHEMA_VERSION])
+
+
+def _bring_up_to_date(file: DuckDbFile) -> None:
+    try:
+        file.write(_from_version_1)
+    except msgspec.MsgspecError as error:
+        what = f"is of schema version 1 and holds what cannot be read ({error})"
+        raise StoreUnusable(file.place, what) from error
 
 
 def _from_version_1(cursor: Cursor) -> None:

@@ -146,3 +146,29 @@ def assert_empty(store: Store) -> None:
     """Nothing is there, and the store still answers."""
     assert store.spans_of(["t"]) == []
     assert store.traces_of(["a"]) == set()
+
+
+def test_opened_twice_by_one_process(tmp_path: Path) -> None:
+    """The second time is refused before the file is looked at, so that the lock of the first stays."""
+    path = tmp_path / "s.duckdb"
+    with open_store(path) as store:
+        for read_only in (False, True):
+            with pytest.raises(StoreLocked) as caught:
+                open_store(path, read_only=read_only)
+            assert caught.value.pid == os.getpid()
+        opens = "import sys; from pathlib import Path; from agentprof_collector.stores import open_store\n"
+        opens += "open_store(Path(sys.argv[1]), read_only=True)"
+        done = subprocess.run(
+            [sys.executable, "-c", opens, str(path)], capture_output=True, text=True, check=False
+        )
+        assert f"is held by process {os.getpid()}" in done.stderr
+        assert store.tasks() == []
+
+
+def test_names_of_files_are_only_names(tmp_path: Path) -> None:
+    """Quotes and semicolons in a path mean themselves."""
+    path = tmp_path / "o'hara'; DROP TABLE tasks;--.duckdb"
+    for _ in range(2):
+        with open_store(path) as store:
+            assert store.tasks() == []
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

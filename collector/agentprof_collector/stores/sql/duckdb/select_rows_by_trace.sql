@@ -1,0 +1,1 @@
+SELECT rowid FROM tasks WHERE first_trace IN (SELECT unnest($trace_ids::VARCHAR[]));
