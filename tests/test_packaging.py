@@ -36,10 +36,13 @@ def test_the_wheel_has_the_two_packages(names: list[str]) -> None:
 
 
 def test_the_wheel_has_the_data_files(names: list[str]) -> None:
-    """Type markers, SQL, the recordings of the demo, the licence."""
-    assert {"agentprof/py.typed", "agentprof_collector/py.typed"} <= set(names)
-    assert any(name.endswith("duckdb/insert_spans.sql") for name in names)
-    assert any(
-        name.startswith("agentprof_collector/demo/recordings/") and name.endswith(".json") for name in names
-    )
+    """Type markers, SQL, the recordings of the demo, templates and styles of the page, the licence."""
+    data = {
+        str(file.relative_to(folder.parent))
+        for folder in (ROOT / "agentprof", ROOT / "collector" / "agentprof_collector")
+        for file in folder.rglob("*.*")
+        if file.suffix not in (".py", ".pyc") and file.is_file()
+    }
+    assert {file.rpartition(".")[2] for file in data} >= {"typed", "sql", "json", "html", "css", "js"}
+    assert data <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
