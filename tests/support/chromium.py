@@ -167,6 +167,12 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
+    def submit(self, expression: str) -> None:
+        """Fill in the last form of the page with an expression, send it, and wait for the page that follows."""
+        since = len(self._browser.received)
+        self.evaluate(f"{expression}; [...document.forms].at(-1).requestSubmit()")
+        self.wait_for("Page.loadEventFired", since)
+
     def screenshot(self, file: Path, *, whole: bool = True) -> None:
         """Write what is seen, or the whole page, as PNG."""
         answer = self._send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -12,10 +12,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 import agentprof
+from agentprof import _format as fmt
 from agentprof_collector.api.answers import Refused
 from agentprof_collector.api.resources import explained, without_operation
 from agentprof_collector.page import assets
 
+_NAME = 160
+"""Columns of the longest name that is shown whole."""
 _SAFE: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -40,9 +43,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["whole"] = _whole
+    environment.filters["cut"] = _cut
     environment.globals["asset"] = assets.address
     environment.globals["version"] = agentprof.__version__
     return environment
+
+
+def _cut(text: str) -> str:
+    """A name of a size that a table has room for; the JSON has all of it."""
+    return fmt.cut(text, _NAME)
 
 
 def _whole(text: str) -> str:
