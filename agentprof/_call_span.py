@@ -52,6 +52,8 @@ def say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
         said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
     if usage.reasoning is not None:
         said[attributes.REASONING_TOKENS] = usage.reasoning
+    for name, count in usage.media.items():
+        said[attributes.MEDIA_TOKENS + name] = count
     if usage.estimated:
         said[attributes.USAGE_ESTIMATED] = True
 

@@ -30,6 +30,8 @@ _COUNTS: Final = {
     attributes.REASONING_TOKENS: "reasoning",
 }
 
+_WITH_CARE: Final = (attributes.SERVER_TOOLS, attributes.MEDIA_TOKENS)
+
 
 class PricedSpan(ReadableSpan):
     """A span with more attributes than it ended with; everything else is that of the span."""
@@ -133,7 +135,7 @@ def _answered_call(span: ReadableSpan, said: Mapping[str, Any]) -> Span | None:
             if type(count) is not int or count < 0:
                 return None
             usage[field] = count
-        elif name.startswith(attributes.SERVER_TOOLS):
+        elif name.startswith(_WITH_CARE):
             return None  # rare, and read with care
     if usage["input"] < usage.get("cache_read", 0) + usage.get("cache_write", 0):
         return None

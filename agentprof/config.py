@@ -18,6 +18,8 @@ from typing import Annotated, Any, TypeVar, get_origin
 import msgspec
 import yaml
 
+from agentprof.model import MEDIA
+
 CONFIG_VARIABLE = "AGENTPROF_CONFIG"
 """Environment variable that names the file where no path is given."""
 
@@ -51,6 +53,11 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "fr
     """Cache writes kept for an hour. None: the price of other cache writes."""
     reasoning: Decimal | None = None
     """None: the price of output."""
+    input_audio: Decimal | None = None
+    """Sound in the input. None, as for the next: the price of input or output."""
+    input_image: Decimal | None = None
+    output_audio: Decimal | None = None
+    output_image: Decimal | None = None
     server_tools: dict[str, Decimal] = {}
     """USD per use of a tool that runs at the provider, by kind (`web_search`, ...)."""
     from_: date | None = None
@@ -64,7 +71,7 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "fr
             msg = f"`{given}` needs `{missing}` beside it (0 where nothing is charged)"
             raise ValueError(msg)
         if self.input is None:
-            for name in ("cache_read", "cache_write", "cache_write_1h", "reasoning"):
+            for name in ("cache_read", "cache_write", "cache_write_1h", "reasoning", *MEDIA):
                 if getattr(self, name) is not None:
                     msg = f"`{name}` needs `input` and `output` beside it"
                     raise ValueError(msg)

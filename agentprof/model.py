@@ -31,6 +31,10 @@ UNPRICED = ("no_usage", "unknown_model", "unknown_server_tool")
 """Why a call has no price, or not a whole one."""
 
 
+MEDIA = ("input_audio", "input_image", "output_audio", "output_image")
+"""Tokens that are sound or images, which may have prices of their own."""
+
+
 class RawSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A span with its attributes as sent, from OTLP or from the SDK of this process."""
 
@@ -69,6 +73,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     reasoning: int | None = None
     server_tools: dict[str, int] = {}
     """Uses of tools that ran at the provider, by kind."""
+    media: dict[str, int] = {}
+    """The parts of input and output that are sound or images, of `MEDIA`; nobody reports those of cached input."""
     estimated: bool = False
 
 
@@ -79,8 +85,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """None: not priced; `unpriced` says why."""
     by_class_usd: dict[str, Decimal] = {}
     """Sums to the amount: `input` (neither read from nor written to a cache), `cache_read`, `cache_write`
-    (without those kept for an hour), `cache_write_1h`, `output`, `request` (a fee a call), `server_tools`,
-    `self_hosted` (time of an own machine), `tool`, or `reported` for a total without classes."""
+    (without those kept for an hour), `cache_write_1h`, `output`, those of `MEDIA`, which are then not in input and
+    output, `request` (a fee a call), `server_tools`, `self_hosted` (time of an own machine), `tool`, or `reported`
+    for a total without classes."""
     source: str | None = None
     """`reported`, `table`, `config` or `given`."""
     priced_as: str | None = None

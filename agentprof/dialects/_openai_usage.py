@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentprof.dialects._answer import Answer
-from agentprof.model import Usage
+from agentprof.model import MEDIA, Usage
 
 _USD_PER_TICK = Decimal("1e-10")
 """xAI counts money in ticks."""
@@ -22,6 +22,8 @@ class Details(msgspec.Struct):
     cache_write_tokens: int | None = None
     created_cache_tokens: int | None = None
     reasoning_tokens: int | None = None
+    audio_tokens: int | None = None
+    image_tokens: int | None = None
 
 
 class CostDetails(msgspec.Struct):
@@ -91,6 +93,7 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=reasoning,
+        media=_media(of_input, of_output),
     )
     cost_usd = _cost(raw)
     if cost_usd is not None:
@@ -98,6 +101,17 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     for counted in (raw.server_tool_use, raw.server_side_tool_usage_details):
         if counted:
             _count_server_tools(counted, answer)
+
+
+_NO_MEDIA: dict[str, int] = {}
+
+
+def _media(of_input: Details, of_output: Details) -> dict[str, int]:
+    """The parts that are sound or images."""
+    counts = (of_input.audio_tokens, of_input.image_tokens, of_output.audio_tokens, of_output.image_tokens)
+    if not any(counts):
+        return _NO_MEDIA
+    return {name: count for name, count in zip(MEDIA, counts, strict=True) if count}
 
 
 def _first(*values: int | None) -> int | None:

@@ -111,8 +111,11 @@ _ROUTES = frozenset(
 # that name, on a machine of one's own, where no list price is paid.
 _HOSTED_ONLY = re.compile(
     r"(?:openai/|anthropic/|google/|x-ai/)?"
-    r"(?:gpt-(?!oss)|chatgpt-|o[134](?:-|$)|claude-|gemini-|grok-\d)"
+    r"(?:gpt-(?!oss)|chatgpt-|o[134](?:-|$)|text-embedding-(?:3-|ada-)|claude-|gemini-|grok-\d)"
 )
+
+# Models of OpenAI that the table does not find by their name alone.
+_OF_OPENAI = re.compile(r"text-embedding-(?:3-|ada-)")
 
 _DATE = re.compile(r"[-@:]20\d{2}-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])$")
 
@@ -161,7 +164,9 @@ def look_ups(provider: str | None, model: str) -> tuple[tuple[str | None, str], 
     if rest and head in PROVIDERS:
         found.append((PROVIDERS[head], rest))
     if name not in PROVIDERS:
-        found += [(None, spelling) for spelling in model_spellings(model)]
+        spellings = model_spellings(model)
+        found += [(None, spelling) for spelling in spellings]
+        found += [("openai", spelling) for spelling in spellings if _OF_OPENAI.match(spelling)]
     # A dated name that the table does not list means the model without its date.
     found += [(who, _DATE.sub("", what)) for who, what in found if _DATE.search(what)]
     return tuple(dict.fromkeys(found))

@@ -118,5 +118,14 @@ def _price(entry: ModelPrice, version: str) -> Price:
         cache_write_1h=write if entry.cache_write_1h is None else per_million(entry.cache_write_1h),
         output=tokens_out,
         reasoning=tokens_out if entry.reasoning is None else per_million(entry.reasoning),
+        media={
+            name: per_million(given) if given is not None else text
+            for name, given, text in (
+                ("input_audio", entry.input_audio, tokens_in),
+                ("input_image", entry.input_image, tokens_in),
+                ("output_audio", entry.output_audio, tokens_out),
+                ("output_image", entry.output_image, tokens_out),
+            )
+        },
     )
     return Price(source="config", priced_as=f"{entry.provider}/{entry.model}", table=version, steps=(rates,))

@@ -50,6 +50,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     request: Decimal = ZERO
     server_tools: Mapping[str, Decimal] = {}
     """By kind as `tool_kind` spells it."""
+    media: Mapping[str, Decimal] = {}
+    """Of `MEDIA`; what is absent has no price."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +88,20 @@ def cost_of(usage: Usage, price: Price, tool_rates: Mapping[str, Decimal]) -> Co
         kept_1h = usage.cache_write_1h or 0
         kept = max((usage.cache_write or 0) - kept_1h, 0)
         read = usage.cache_read or 0
-        _add(classes, "input", usage.input - read - kept - kept_1h, rates.input)
+        fresh = usage.input - read - kept - kept_1h
+        _add(classes, "input", fresh - _add_media(classes, usage, rates, "input_", fresh), rates.input)
         _add(classes, "cache_read", read, rates.cache_read)
         _add(classes, "cache_write", kept, rates.cache_write)
         _add(classes, "cache_write_1h", kept_1h, rates.cache_write_1h)
     if usage.output is not None:
         reasoning = min(usage.reasoning or 0, usage.output)
-        _add(classes, "output", usage.output - reasoning, rates.output)
+        said = usage.output - reasoning
+        _add(classes, "output", said - _add_media(classes, usage, rates, "output_", said), rates.output)
         _add(classes, "output", reasoning, rates.reasoning)
     if (usage.input is None and rates.input) or (usage.output is None and rates.output):
         unpriced.append("no_usage")
+    if any(name not in rates.media for name in usage.media):
+        unpriced.append("unknown_model")
     if rates.request:
         _add(classes, "request", 1, rates.request)
     for kind, uses in usage.server_tools.items():
@@ -112,6 +118,17 @@ def cost_of(usage: Usage, price: Price, tool_rates: Mapping[str, Decimal]) -> Co
         table=price.table,
         unpriced=tuple(unpriced),
     )
+
+
+def _add_media(classes: dict[str, Decimal], usage: Usage, rates: Rates, direction: str, tokens: int) -> int:
+    """Add the sound and images among some tokens at prices of their own; gives how many of the tokens they are."""
+    taken = 0
+    for name, count in usage.media.items():
+        if name.startswith(direction):
+            count = max(min(count, tokens - taken), 0)
+            taken += count
+            _add(classes, name, count, rates.media.get(name, ZERO))
+    return taken
 
 
 def total(classes: Mapping[str, Decimal]) -> Decimal:

@@ -7,11 +7,12 @@ and asked for prices, never for sums. The sums equal those of its own `calc_pric
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from agentprof.model import MEDIA
 from agentprof.money import EXACT
 from agentprof.pricing.days import NS_PER_DAY, instant, split
 from agentprof.pricing.names import look_ups
@@ -211,5 +212,20 @@ def _rates(flat: dict[str, Decimal], *, free: bool) -> Rates | None:
         output=tokens_out,
         reasoning=per_token.get("output_reasoning_mtok", tokens_out),
         request=flat.get("requests_kcount", ZERO).scaleb(-3, EXACT),
+        media=_media(flat, {"input": tokens_in, "output": tokens_out}),
         server_tools={kind: flat[key].scaleb(-3, EXACT) for kind, key in _TOOLS.items() if key in flat},
     )
+
+
+def _media(flat: Mapping[str, Decimal], text: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """USD per token of sound and images. An entry with any price of a medium knows it: where it has none in one
+    direction the medium costs there what text does. Of one without any nothing is known."""
+    found = {}
+    for name in MEDIA:
+        direction, _, medium = name.partition("_")
+        own = flat.get(f"{name}_mtok")
+        if own is not None:
+            found[name] = per_million(own)
+        elif any(f"_{medium}_" in key for key in flat):
+            found[name] = text[direction]
+    return found

@@ -15,6 +15,7 @@ from agentprof.money import EXACT
 from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
+from agentprof.rollup.missing import has_unpriced_media
 from agentprof.rollup.overlap import overlap
 from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, on_timeline, profiled
@@ -75,6 +76,7 @@ def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
     again, tools_done_again = calls_again(calls), tools_again(tools)
     count_misplaced(tree)
     tree.warn("usage_estimated", estimated_calls(calls))
+    tree.warn("media_unpriced", sum([has_unpriced_media(node.call) for node in calls]))
     tree.warn("different_keys", int(max(len(again.keys), len(tools_done_again.keys)) > 1))
     outcome, score = _outcome(task_id, mark, root, facts)
     sub_tasks = {span.task.id for span in kept if span.task is not None} - {task_id}

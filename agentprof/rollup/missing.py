@@ -27,6 +27,13 @@ def missing_from(call: Call | None) -> tuple[str, ...]:
     return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in LEFT_EARLY))
 
 
+def has_unpriced_media(call: Call | None) -> bool:
+    """Whether sound or images of a call that has a price are not in it."""
+    if call is None or call.usage is None or not call.usage.media or call.cost is None:
+        return False
+    return call.cost.amount_usd is not None and "unknown_model" in call.cost.unpriced
+
+
 def without_usage(call: Call | None) -> bool:
     """Whether nobody counted the tokens of a call, and nobody estimated them."""
     usage = call.usage if call is not None else None

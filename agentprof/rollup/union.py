@@ -103,7 +103,8 @@ def _usage(found: Sequence[Usage]) -> Usage | None:
     used = reported or found
     tokens = {name: _first([getattr(usage, name) for usage in used]) for name in _TOKENS}
     tools = _first([usage.server_tools or None for usage in used]) or {}
-    return Usage(**tokens, server_tools=tools, estimated=not reported)
+    media = _first([usage.media or None for usage in used]) or {}
+    return Usage(**tokens, server_tools=tools, media=media, estimated=not reported)
 
 
 def _known(usage: Usage | None) -> int:

@@ -14,6 +14,7 @@ DETAILS = {
     "deep_nesting": "spans nested deeper than 64 names count in the row above",
     "different_keys": "processes of the task do not share the key of its fingerprints: what was asked again is unknown",
     "double_report": "a span around several calls repeated what they report; its figures were dropped",
+    "media_unpriced": "sound or images of these calls have no known price and are not in the cost",
     "missing_parent": "spans whose parent has not arrived hang from the task",
     "missing_spans": "spans the task's process counted have not arrived",
     "negative_duration": "spans that end before they start count as ended at their start",

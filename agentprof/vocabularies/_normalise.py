@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentprof import attributes as a
-from agentprof.model import Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
+from agentprof.model import MEDIA, Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
 from agentprof.vocabularies import engines, own, values
 from agentprof.vocabularies._reading import Reading, reading_of
 from agentprof.vocabularies._table import MERGED
@@ -190,7 +190,12 @@ def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
     if tokens_in is not None and tokens_in < cached:
         # A part cannot be larger than the whole: this producer counts cached tokens beside the input.
         found["input"] = tokens_in + cached
-    return Usage(**found, server_tools=tools, estimated=values.flag(ours.get(a.USAGE_ESTIMATED)) or False)
+    media = own.media(ours) if ours else {}
+    for name in MEDIA:
+        if name in fields and (tokens := values.count(fields[name])):
+            media.setdefault(name, tokens)
+    estimated = values.flag(ours.get(a.USAGE_ESTIMATED)) or False
+    return Usage(**found, server_tools=tools, media=media, estimated=estimated)
 
 
 def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:

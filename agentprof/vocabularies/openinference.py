@@ -24,6 +24,8 @@ OPENINFERENCE = Vocabulary(
         ),
         "cache_write": ("llm.token_count.prompt_details.cache_write",),
         "reasoning": ("llm.token_count.completion_details.reasoning",),
+        "input_audio": ("llm.token_count.prompt_details.audio",),
+        "output_audio": ("llm.token_count.completion_details.audio",),
     },
     kinds=(
         KindRule(

@@ -9,6 +9,7 @@ from typing import Any, cast
 from agentprof import attributes as a
 from agentprof.engines import LATE_QUEUE_FIELDS
 from agentprof.model import (
+    MEDIA,
     SOURCES,
     UNPRICED,
     Cost,
@@ -126,6 +127,11 @@ def server_tools(own: Mapping[str, Any]) -> dict[str, int]:
         for key, value in sorted(own.items())
         if key.startswith(a.SERVER_TOOLS) and (uses := values.count(value))
     }
+
+
+def media(own: Mapping[str, Any]) -> dict[str, int]:
+    """Tokens that are sound or images."""
+    return {name: tokens for name in MEDIA if (tokens := values.count(own.get(a.MEDIA_TOKENS + name)))}
 
 
 def input_bytes(own: Mapping[str, Any]) -> dict[str, int]:

@@ -268,3 +268,10 @@ def test_a_broken_configuration(tmp_path: Path) -> None:
     (tmp_path / "agentprof.yaml").write_text("price: []")
     assert isinstance(Prices(str(tmp_path / "agentprof.yaml"))(False), Pricer)
     assert _guard.counts() == {"configuration": 1}
+
+
+def test_sound_is_priced_with_care() -> None:
+    """A call that counts sound apart leaves with the cost of sound."""
+    said = call() | {a.RESPONSE_MODEL: "gpt-audio", a.MEDIA_TOKENS + "input_audio": 60}
+    found = priced(span(said), PRICER).attributes or {}
+    assert Decimal(str(found[a.COST_CLASS + "input_audio"])) == 60 * Decimal("32e-6")
