@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +59,7 @@ class CollectProcess:
         environment: dict[str, str] | None = None,
         largest_file_bytes: int | None = None,
     ) -> None:
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed at the end)
         self.process = subprocess.Popen(
             [*_COMMAND, "--db", str(database), *ports.options(), *options],
             env=os.environ | (environment or {}),
@@ -116,6 +117,14 @@ class CollectProcess:
     def __exit__(self, *error: object) -> None:
         if self.process.poll() is None:
             self.kill()
+
+
+def start_and_kill(database: Path, ports: Ports, after_s: float) -> None:
+    """Kill it so long after it was started, whatever it is doing by then."""
+    command = [*_COMMAND, "--db", str(database), *ports.options()]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        time.sleep(after_s)
+        process.kill()
 
 
 def _limited(largest_file_bytes: int | None) -> Callable[[], None] | None:
