@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -20,18 +20,23 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from agentprof.model import RawSpan
 from agentprof.vocabularies import is_read
 from agentprof_collector.receive import Batch, wire
+from agentprof_collector.receive.pieces import PIECE, Malformed, Pieces, TooMuch
 from agentprof_collector.receive.repair import NotRequest, repaired
 
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _LATEST_NS = 2**63 - 1
+SPANS_LIMIT: Final = 250_000
+"""Spans of one request; senders have some hundreds to some thousands."""
+_JSON_LIMIT: Final = 8_000_000
+"""Values of one request in JSON: 64 MiB of spans have half of it, where texts in them hold JSON too."""
 _HEX = re.compile("[0-9a-fA-F]+")
 _SPAN_ATTRIBUTES = wire.Attributes(is_read)
 _RESOURCE_ATTRIBUTES = wire.Attributes(lambda name: True)
 
 
 class NotOtlp(ValueError):
-    """The bytes are no export request of traces; the text says what was wrong."""
+    """The bytes are no export request of traces that is read; the text says what was wrong."""
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -110,6 +115,7 @@ def decode_json(data: bytes | str) -> Batch:
         NotOtlp: no JSON, or JSON that is no export request of traces.
     """
     lost = skipped = 0
+    _check_size(data)
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -128,7 +134,21 @@ def decode_json(data: bytes | str) -> Batch:
                     skipped += 1
                 else:
                     spans.append(span)
+        _check_number(len(spans) + skipped)
     return Batch(spans, skipped, lost)
+
+
+def _check_size(data: bytes | str) -> None:
+    """Refuse what would take much memory for its size: each value in it is an object of its own."""
+    if len(data) > PIECE:
+        marks: Any = "{[," if isinstance(data, str) else (b"{", b"[", b",")
+        if sum(data.count(mark) for mark in marks) > _JSON_LIMIT:
+            raise NotOtlp(f"the JSON has more than {_JSON_LIMIT:,} values: send it in smaller requests")
+
+
+def _check_number(spans: int) -> None:
+    if spans > SPANS_LIMIT:
+        raise NotOtlp(f"more than {SPANS_LIMIT:,} spans in one request: send them in smaller requests")
 
 
 def _repaired(data: bytes | str, refusal: Exception) -> tuple[_Request, int, int]:
@@ -220,8 +240,26 @@ def decode_protobuf(data: bytes) -> Batch:
     """The spans of one request in OTLP protobuf.
 
     Raises:
-        NotOtlp: the bytes are no such message.
+        NotOtlp: the bytes are no such message, or hold more than is taken at once.
     """
+    spans: list[RawSpan] = []
+    if len(data) <= PIECE:
+        return Batch(spans, _add_protobuf(data, spans))
+    pieces = Pieces(data, SPANS_LIMIT)
+    skipped = 0
+    try:
+        for piece in pieces:
+            skipped += _add_protobuf(piece, spans)
+            _check_number(len(spans) + skipped)
+    except Malformed as error:
+        raise NotOtlp(f"the bytes are no protobuf ExportTraceServiceRequest: {error}") from error
+    except TooMuch as error:
+        raise NotOtlp(str(error)) from error
+    return Batch(spans, skipped + pieces.left_out)
+
+
+def _add_protobuf(data: bytes, spans: list[RawSpan]) -> int:
+    """Add the spans of a request; how many could not be kept."""
     try:
         ExportTraceServiceRequest.FromString(data)  # Refuses what is not well formed.
         request = wire.Request.FromString(data)
@@ -229,39 +267,39 @@ def decode_protobuf(data: bytes) -> Batch:
         raise NotOtlp("the bytes are no protobuf ExportTraceServiceRequest") from error
     if data and not request.resource_spans:
         raise NotOtlp("the protobuf message holds no resource spans")
-    spans: list[RawSpan] = []
     skipped = 0
     for group in request.resource_spans:
         resource = _RESOURCE_ATTRIBUTES.read(group.resource.attributes)
         for scope_spans in group.scope_spans:
             scope = scope_spans.scope.name
             for sent in scope_spans.spans:
-                trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
-                if not 0 < start_ns <= _LATEST_NS or not _is_id(trace_id) or not _is_id(span_id):
+                span = _from_protobuf(sent, scope, resource)
+                if span is None:
                     skipped += 1
-                    continue
-                parent_id, end_ns, attributes = (
-                    sent.parent_span_id,
-                    sent.end_time_unix_nano,
-                    sent.attributes[:],
-                )
-                spans.append(
-                    RawSpan(
-                        trace_id=trace_id.hex(),
-                        span_id=span_id.hex(),
-                        parent_id=parent_id.hex() if _is_id(parent_id) else None,
-                        name=sent.name,
-                        kind=sent.kind,
-                        start_ns=start_ns,
-                        end_ns=end_ns if 0 < end_ns <= _LATEST_NS else None,
-                        status=sent.status.code,
-                        attributes=_SPAN_ATTRIBUTES.read(attributes),
-                        attributes_count=len(attributes),
-                        scope=scope,
-                        resource=resource,
-                    )
-                )
-    return Batch(spans, skipped)
+                else:
+                    spans.append(span)
+    return skipped
+
+
+def _from_protobuf(sent: Any, scope: str, resource: dict[str, Any]) -> RawSpan | None:
+    trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
+    if not 0 < start_ns <= _LATEST_NS or not _is_id(trace_id) or not _is_id(span_id):
+        return None
+    parent_id, end_ns, attributes = sent.parent_span_id, sent.end_time_unix_nano, sent.attributes[:]
+    return RawSpan(
+        trace_id=trace_id.hex(),
+        span_id=span_id.hex(),
+        parent_id=parent_id.hex() if _is_id(parent_id) else None,
+        name=sent.name,
+        kind=sent.kind,
+        start_ns=start_ns,
+        end_ns=end_ns if 0 < end_ns <= _LATEST_NS else None,
+        status=sent.status.code,
+        attributes=_SPAN_ATTRIBUTES.read(attributes),
+        attributes_count=len(attributes),
+        scope=scope,
+        resource=resource,
+    )
 
 
 def _is_id(sent: bytes) -> bool:

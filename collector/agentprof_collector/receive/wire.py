@@ -17,6 +17,8 @@ _Field = descriptor_pb2.FieldDescriptorProto
 _PACKAGE: Final = "agentprof.wire"
 _HEADS_KEPT: Final = 10_000
 """Names of attributes that are remembered; of further ones each is looked at anew."""
+_LONGEST: Final = 64 * 1024
+"""Bytes of a list or map that is read: nothing that is kept is as long, and its parts take ten times the memory."""
 
 # Tags of an AnyValue's fields, and the rest of the encoding.
 _STRING: Final = 0x0A
@@ -128,7 +130,7 @@ class Attributes:
         key = read.key.encode()
         if key and len(key) < _TWO_BYTES and len(self._heads) < _HEADS_KEPT:
             self._heads[b"\n%c%b\x12" % (len(key), key)] = name
-        if name:
+        if name and (len(pair) <= _LONGEST or read.value.HasField("string_value")):
             found[name] = _value(read.value)
 
 
