@@ -25,7 +25,8 @@ BYTES_PER_TOKEN: Final = 5
 
 _OPERATIONS: Final = frozenset({"chat", "text_completion", "embeddings"})
 _UNSEEN_PART: Final = re.compile(
-    rb'"type"\s*:\s*"(?:image_url|input_image|input_audio|video_url|input_file|file|document_url|item_reference)"'
+    rb'"type"\s*:\s*"(?:image|image_url|input_image|input_audio|video_url|input_file|file|document|document_url'
+    rb'|item_reference)"'
     rb'|"encrypted_content"\s*:\s*"|;base64,'
 )
 """Parts of a request whose tokens its bytes do not tell."""

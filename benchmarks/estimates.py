@@ -24,7 +24,13 @@ from agentprof.dialects._received import Received
 from agentprof.dialects._sse import Events
 from agentprof.model import Usage
 
-APIS = ("openai.chat", "openai.responses", "openai.completions", "openai.embeddings")
+APIS = (
+    "openai.chat",
+    "openai.responses",
+    "openai.completions",
+    "openai.embeddings",
+    "anthropic.messages",
+)
 
 
 class Compared(NamedTuple):

@@ -33,7 +33,7 @@ _TEXT_KEYS: Final = frozenset(
         "summary",
     }
 )
-"""In answers of chat, completions and responses. Reasoning that is encrypted and media are under other keys."""
+"""In answers of chat, completions, responses and messages. Reasoning that is encrypted and media are under other keys."""
 _EVENT_KEYS: Final = ("choices", "delta")
 """Of an event only these add something: others of its fields repeat what came before."""
 _NO_TEXT: Final = b'"response.audio.delta"'
@@ -103,5 +103,9 @@ def _text_bytes(value: Any) -> int:
         elif isinstance(part, list):
             pending += part
         elif isinstance(part, dict):
-            pending += [inner for key, inner in part.items() if key in _TEXT_KEYS]
+            for key, inner in part.items():
+                if key == "input" and isinstance(inner, dict):
+                    found += len(msgspec.json.encode(inner))  # generated as JSON, and given out read
+                elif key in _TEXT_KEYS:
+                    pending.append(inner)
     return found
