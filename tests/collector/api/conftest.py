@@ -10,24 +10,8 @@ from agentprof_collector.api import routes
 from agentprof_collector.stores import open_store
 
 
-@pytest.fixture
-def served() -> Iterator[OfStore]:
-    """An empty store."""
-    with open_store(None) as store:
-        yield OfStore(store)
-
-
-@pytest.fixture
-def api(served: OfStore) -> Iterator[Server]:
-    """The API on that store."""
-    with serving(routes(served)) as server:
-        yield server
-
-
-@pytest.fixture
-def tasks(served: OfStore) -> list[str]:
-    """Ids of five tasks, latest first: two customers, two names, three outcomes."""
-    ids = []
+def stock(served: OfStore) -> list[str]:
+    """Five tasks, two customers, two names, three outcomes; their ids, latest first."""
     for number in range(5):
         task, trace, start = f"task-{number}", f"{number:032x}", T0 + number * 60 * SECOND
         ended = {"agentprof.task.outcome": ("success", "failure")[number % 2]} if number else {}
@@ -39,5 +23,44 @@ def tasks(served: OfStore) -> list[str]:
             tool_span(trace, task, "c", start=start, error=number == 3),
         ]
         served.feed(spans[: 4 if number else 3])
-        ids.append(task)
-    return ids[::-1]
+    return [f"task-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[OfStore]:
+    """A store for tests that only read."""
+    with open_store(None) as store:
+        yield OfStore(store)
+
+
+@pytest.fixture(scope="module")
+def api(served: OfStore) -> Iterator[Server]:
+    """The API on that store."""
+    with serving(routes(served)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tasks(served: OfStore) -> list[str]:
+    """What is stored there."""
+    return stock(served)
+
+
+@pytest.fixture
+def fresh() -> Iterator[OfStore]:
+    """A store for a test that writes."""
+    with open_store(None) as store:
+        yield OfStore(store)
+
+
+@pytest.fixture
+def fresh_api(fresh: OfStore) -> Iterator[Server]:
+    """The API on that store."""
+    with serving(routes(fresh)) as server:
+        yield server
+
+
+@pytest.fixture
+def fresh_tasks(fresh: OfStore) -> list[str]:
+    """What is stored there."""
+    return stock(fresh)

@@ -30,7 +30,7 @@ def test_tasks_are_the_report_of_many_tasks(api: Server, served: OfStore, tasks:
     assert (answered.status, answered.headers["content-type"]) == (200, "application/json")
     assert answered.body == to_json(REPORTS["tasks"].document(served.store, Selection(limit=100)))
     assert [task["task_id"] for task in answered.document["tasks"]] == tasks
-    assert served.brought_up_to_date == [None]
+    assert served.brought_up_to_date[-1] is None
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,7 @@ def test_one_task_is_its_summary(api: Server, served: OfStore, tasks: list[str])
     """Found by its id, or by a part that no other has; brought up to date first."""
     summary = served.store.task("task-3")
     assert summary is not None
+    served.brought_up_to_date.clear()
     for text in ("task-3", "…3", "t%E2%80%A63", "-3"):
         answered = api.ask(f"/api/v1/tasks/{text.replace('…', '%E2%80%A6')}")
         assert answered.document == quoted(summary.to_dict())
@@ -114,15 +115,15 @@ def test_calls_and_parts(api: Server, served: OfStore, tasks: list[str]) -> None
     assert api.ask("/api/v1/parts?by=model&task=task-1").document["rows"][0]["calls"] == 2
 
 
-def test_an_outcome_is_recorded(api: Server, served: OfStore, tasks: list[str]) -> None:
+def test_an_outcome_is_recorded(fresh_api: Server, fresh: OfStore, fresh_tasks: list[str]) -> None:
     """With a score; what is answered is what was kept, and the summary has it."""
-    answered = api.post_json("/api/v1/tasks/%E2%80%A60/outcome", {"outcome": "success", "score": 0.25})
+    answered = fresh_api.post_json("/api/v1/tasks/%E2%80%A60/outcome", {"outcome": "success", "score": 0.25})
     assert answered.status == 200
     document = answered.document
     assert (document["task_id"], document["outcome"], document["score"]) == ("task-0", "success", 0.25)
-    (fact,) = served.store.outcomes_of(["task-0"])
+    (fact,) = fresh.store.outcomes_of(["task-0"])
     assert fact.recorded_ns == document["recorded_ns"]
-    summary = api.ask("/api/v1/tasks/task-0").document
+    summary = fresh_api.ask("/api/v1/tasks/task-0").document
     assert (summary["outcome"], summary["score"]) == ("success", 0.25)
 
 
@@ -145,16 +146,16 @@ HOSTILE_IDS = [
 
 
 @pytest.mark.parametrize("task", HOSTILE_IDS)
-def test_any_id_is_an_id(api: Server, served: OfStore, task: str) -> None:
+def test_any_id_is_an_id(fresh_api: Server, fresh: OfStore, task: str) -> None:
     """Percent-encoded, in the path of the task and of what is below it, and as a parameter."""
-    served.feed([task_span("1" * 32, task), call_span("1" * 32, task, "a")])
+    fresh.feed([task_span("1" * 32, task), call_span("1" * 32, task, "a")])
     for text in (encoded(task), "".join(f"%{byte:02X}" for byte in task.encode())):
-        assert api.ask(f"/api/v1/tasks/{text}").document["task_id"] == task
-        assert api.ask(f"/api/v1/tasks/{text}/waterfall").document["count"] == 2
-        assert api.ask(f"/api/v1/calls?task={text}").document["calls"][0]["task_id"] == task
-        assert api.post_json(f"/api/v1/tasks/{text}/outcome", {"outcome": "failure"}).status == 200
-    assert api.ask(f"/api/v1/tasks/{encoded(task)}").document["outcome"] == "failure"
-    assert len(served.store.tasks()) == 1
+        assert fresh_api.ask(f"/api/v1/tasks/{text}").document["task_id"] == task
+        assert fresh_api.ask(f"/api/v1/tasks/{text}/waterfall").document["count"] == 2
+        assert fresh_api.ask(f"/api/v1/calls?task={text}").document["calls"][0]["task_id"] == task
+        assert fresh_api.post_json(f"/api/v1/tasks/{text}/outcome", {"outcome": "failure"}).status == 200
+    assert fresh_api.ask(f"/api/v1/tasks/{encoded(task)}").document["outcome"] == "failure"
+    assert len(fresh.store.tasks()) == 1
 
 
 @pytest.mark.parametrize(
@@ -314,19 +315,21 @@ SQL = ["'", "' OR '1'='1", "'; DROP TABLE tasks; --", "%", "_", "\\", "\0", '"',
 
 
 @pytest.mark.parametrize("text", SQL)
-def test_sql_in_a_parameter_is_a_text(api: Server, served: OfStore, tasks: list[str], text: str) -> None:
+def test_sql_in_a_parameter_is_a_text(
+    fresh_api: Server, fresh: OfStore, fresh_tasks: list[str], text: str
+) -> None:
     """It selects nothing, breaks nothing, and finds the task that is named so."""
     sent = quote(text, safe="")
     for query in (f"name={sent}", f"label=customer={sent}", f"label={quote('k' + text, safe='')}=v"):
-        answered = api.ask(f"/api/v1/tasks?{query}")
+        answered = fresh_api.ask(f"/api/v1/tasks?{query}")
         assert (answered.status, answered.document["tasks"]) == (200, []), query
-    served.feed([task_span("9" * 32, f"id {text}", name=text, **{f"agentprof.label.{text}": text})])
+    fresh.feed([task_span("9" * 32, f"id {text}", name=text, **{f"agentprof.label.{text}": text})])
     for query in (f"name={sent}", f"label={quote(text.replace('=', '') or 'x', safe='')}={sent}"):
-        found = api.ask(f"/api/v1/tasks?{query}").document["tasks"]
+        found = fresh_api.ask(f"/api/v1/tasks?{query}").document["tasks"]
         assert "=" in text or [task["task_id"] for task in found] == [f"id {text}"]
-    groups = api.ask(f"/api/v1/tasks?group_by=label.{sent}").document["groups"]
+    groups = fresh_api.ask(f"/api/v1/tasks?group_by=label.{sent}").document["groups"]
     assert {group["key"][f"label.{text}"]: group["tasks"] for group in groups} == {text: 1, None: 5}
-    assert len(served.store.tasks()) == 6
+    assert len(fresh.store.tasks()) == 6
 
 
 def test_long_texts_are_refused(api: Server, tasks: list[str]) -> None:
@@ -350,7 +353,7 @@ def test_long_texts_are_refused(api: Server, tasks: list[str]) -> None:
     ],
 )
 def test_an_error_inside_is_said(
-    served: OfStore, caplog: pytest.LogCaptureFixture, error: Exception, status: int, message: str
+    fresh: OfStore, caplog: pytest.LogCaptureFixture, error: Exception, status: int, message: str
 ) -> None:
     """With when to come again where that helps; what an error quotes is not passed on, its place is logged."""
 
@@ -358,7 +361,7 @@ def test_an_error_inside_is_said(
         def up_to_date(self, task_ids: Any = None) -> None:
             raise error
 
-    with serving(routes(Failing(served.store))) as server:
+    with serving(routes(Failing(fresh.store))) as server:
         for _ in range(2):
             answered = server.ask("/api/v1/tasks")
             assert answered.status == answered.document["error"]["status"] == status

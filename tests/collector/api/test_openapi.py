@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,15 @@ def test_the_head_of_the_document(described: Document) -> None:
     ]
     assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert openapi.document() == described
+
+
+def test_paths_and_parameters_are_explained_to_people(described: Document) -> None:
+    """In docs/api.md, each in code."""
+    text = (Path(__file__).parents[3] / "docs/api.md").read_text()
+    words = set(re.findall(r"`([^`\n]+)`", text))
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            assert f"{method.upper()} {path}" in words
+            assert {one["name"] for one in operation["parameters"] if one["in"] == "query"} <= words - {"id"}
+            for status in operation["responses"]:
+                assert status == "200" or re.search(rf"^\| .*{status}", text, re.M), status

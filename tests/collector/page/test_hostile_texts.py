@@ -40,15 +40,15 @@ def labelled(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", [labelled(script) for script in SCRIPTS])
-def test_a_stored_script_stays_text(served: OfStore, site: Server, text: str) -> None:
+def test_a_stored_script_stays_text(fresh: OfStore, fresh_site: Server, text: str) -> None:
     """The page has the same elements and attributes as with harmless texts; only texts and values differ."""
-    served.feed(task_spans(HARMLESS))
-    plain = {name: site.ask(path) for name, path in pages(HARMLESS).items()}
-    served.store.close()
-    served.store = open_store(None)
-    served.feed(task_spans(text))
+    fresh.feed(task_spans(HARMLESS))
+    plain = {name: fresh_site.ask(path) for name, path in pages(HARMLESS).items()}
+    fresh.store.close()
+    fresh.store = open_store(None)
+    fresh.feed(task_spans(text))
     for name, path in pages(text).items():
-        answered = site.ask(path)
+        answered = fresh_site.ask(path)
         found, harmless = Markup(answered.text), Markup(plain[name].text)
         assert answered.status == plain[name].status, name
         assert found.shape == harmless.shape, name
@@ -63,7 +63,7 @@ def test_a_stored_script_stays_text(served: OfStore, site: Server, text: str) ->
             one.attributes for one in harmless.of("script")
         ]
         assert "set-cookie" not in answered.headers
-    found = Markup(site.ask(pages(text)["task"]).text)
+    found = Markup(fresh_site.ask(pages(text)["task"]).text)
     for field in (
         "name",
         "id",
@@ -94,10 +94,10 @@ def test_nothing_is_marked_as_safe() -> None:
         assert not re.search(r"\s\w+=\{\{", text), name
 
 
-def test_what_would_hide_is_written_out(served: OfStore, read: Read) -> None:
+def test_what_would_hide_is_written_out(fresh: OfStore, fresh_read: Read) -> None:
     """Direction marks and controls are shown, not obeyed."""
-    served.feed(task_spans("\u202e\u2066evil\x1b\x00"))
+    fresh.feed(task_spans("\u202e\u2066evil\x1b\x00"))
     for path in ("/", links.task("id \u202e\u2066evil\x1b\x00")):
-        text = read(path).text
+        text = fresh_read(path).text
         assert "name \\u202e\\u2066evil\\x1b\\x00" in text
         assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", text)

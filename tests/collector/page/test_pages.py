@@ -130,17 +130,17 @@ def test_groups(read: Read, tasks: list[str]) -> None:
     assert names(read(next(href for href in links(by_name, "/?name=sea")))) == ["task-4", "task-3"]
 
 
-def test_very_many_groups_are_bounded(served: OfStore, read: Read) -> None:
+def test_very_many_groups_are_bounded(fresh: OfStore, fresh_read: Read) -> None:
     """With a word about those that are not shown."""
-    served.feed([task_span(f"{n:032x}", f"t{n}", **{"agentprof.label.n": str(n)}) for n in range(600)])
-    found = read("/?group_by=label.n")
+    fresh.feed([task_span(f"{n:032x}", f"t{n}", **{"agentprof.label.n": str(n)}) for n in range(600)])
+    found = fresh_read("/?group_by=label.n")
     assert len([one for one in found.of("th") if one.attributes.get("scope") == "row"]) == 500
     assert "100 more groups are in the JSON" in found.text
 
 
-def test_an_empty_store_says_how_to_send_the_first_span(read: Read) -> None:
+def test_an_empty_store_says_how_to_send_the_first_span(fresh_read: Read) -> None:
     """Three ways, and the demo."""
-    text = read("/").text
+    text = fresh_read("/").text
     assert "No task has arrived yet" in text
     for way in ("agentprof run -- python agent.py", "agentprof.instrument()", "OTEL_EXPORTER_OTLP_ENDPOINT="):
         assert way in text
@@ -192,7 +192,7 @@ def test_a_waterfall_stands_on_one_scale(read: Read, tasks: list[str]) -> None:
     ]
 
 
-def test_phases_stand_inside_a_call(served: OfStore, read: Read) -> None:
+def test_phases_stand_inside_a_call(fresh: OfStore, fresh_read: Read) -> None:
     """In their order, those that only a call has in the colours of the timeline."""
     phases = {
         "agentprof__first_token": 2.0,
@@ -203,8 +203,8 @@ def test_phases_stand_inside_a_call(served: OfStore, read: Read) -> None:
         "agentprof__phase__connect": 0.25,
         "agentprof__phase_source__connect": "observed",
     }
-    served.feed([task_span("1" * 32, "t"), call_span("1" * 32, "t", "a", at=0, seconds=4, **phases)])
-    found = read("/tasks/t")
+    fresh.feed([task_span("1" * 32, "t"), call_span("1" * 32, "t", "a", at=0, seconds=4, **phases)])
+    found = fresh_read("/tasks/t")
     at = [one.attributes.get("class", "") for one in found.elements].index("run")
     rects = [one.attributes for one in found.elements[at:] if one.tag == "rect"][:5]
     assert [(rect["class"], rect["x"], rect["width"]) for rect in rects] == [
@@ -217,14 +217,14 @@ def test_phases_stand_inside_a_call(served: OfStore, read: Read) -> None:
     assert "2 attempts" in found.text
 
 
-def test_doubts_are_said_in_words(served: OfStore, read: Read) -> None:
+def test_doubts_are_said_in_words(fresh: OfStore, fresh_read: Read) -> None:
     """A task whose span has not arrived is incomplete, and live."""
-    served.feed([call_span("1" * 32, "t", "a")])
-    found = read("/tasks/t")
+    fresh.feed([call_span("1" * 32, "t", "a")])
+    found = fresh_read("/tasks/t")
     assert "! no_root: " in found.text
     assert "incomplete" in found.text
     assert found.of("span", **{"data-live": "5"})
-    assert not read("/tasks/t").of("span", **{"data-live": "0"})
+    assert not fresh_read("/tasks/t").of("span", **{"data-live": "0"})
 
 
 def test_a_part_of_an_id_leads_to_the_task(site: Server, tasks: list[str]) -> None:
@@ -261,29 +261,31 @@ def proof(found: Markup) -> str:
 
 
 @pytest.mark.parametrize("task", ["task-0", "a/b?c#d", "x/outcome", "…", "Ünï\n"])
-def test_an_outcome_is_recorded_with_the_form(site: Server, served: OfStore, read: Read, task: str) -> None:
+def test_an_outcome_is_recorded_with_the_form(
+    fresh_site: Server, fresh: OfStore, fresh_read: Read, task: str
+) -> None:
     """And the page of the task says it then; whatever its id."""
-    served.feed([task_span("1" * 32, task)])
-    found = read(addresses.task(task))
+    fresh.feed([task_span("1" * 32, task)])
+    found = fresh_read(addresses.task(task))
     (form,) = [one for one in found.of("form") if one.attributes["method"] == "post"]
     fields = {"proof": proof(found), "outcome": "failure", "score": "0.5"}
-    answered = post(site, form.attributes["action"], fields)
+    answered = post(fresh_site, form.attributes["action"], fields)
     assert (answered.status, answered.headers["location"]) == (303, addresses.task(task))
-    assert "✗ failure (score 0.5)" in read(answered.headers["location"]).text
-    (fact,) = served.store.outcomes_of([task])
+    assert "✗ failure (score 0.5)" in fresh_read(answered.headers["location"]).text
+    (fact,) = fresh.store.outcomes_of([task])
     assert (fact.outcome, fact.score) == ("failure", 0.5)
 
 
 def test_a_form_of_another_site_records_nothing(
-    site: Server, served: OfStore, read: Read, tasks: list[str]
+    fresh_site: Server, fresh: OfStore, fresh_read: Read, fresh_tasks: list[str]
 ) -> None:
     """Nor one of another task, with a wrong word, or in another type."""
-    right = proof(read("/tasks/task-0"))
+    right = proof(fresh_read("/tasks/task-0"))
     for fields, status in (
         ({"outcome": "success"}, 403),
         ({"outcome": "success", "proof": ""}, 403),
         ({"outcome": "success", "proof": "é" * 64}, 403),
-        ({"outcome": "success", "proof": proof(read("/tasks/task-1"))}, 403),
+        ({"outcome": "success", "proof": proof(fresh_read("/tasks/task-1"))}, 403),
         ({"outcome": "won", "proof": right}, 400),
         ({"proof": right}, 400),
         ({"outcome": "success", "score": "much", "proof": right}, 400),
@@ -291,13 +293,13 @@ def test_a_form_of_another_site_records_nothing(
         ({"outcome": "success", "score": "1" * 5000, "proof": right}, 413),
         ({f"f{number}": "" for number in range(20)}, 400),
     ):
-        assert post(site, "/tasks/task-0/outcome", fields).status == status, fields
+        assert post(fresh_site, "/tasks/task-0/outcome", fields).status == status, fields
     sent = urlencode({"outcome": "success", "proof": right}).encode()
     for kind in ("text/plain", "multipart/form-data", "application/json"):
-        assert site.ask("/tasks/task-0/outcome", "POST", sent, Content_Type=kind).status == 415
-    assert site.ask("/tasks/task-0/outcome").status == 405
-    assert site.ask("/tasks/task-0", "POST", sent).status == 405
-    assert served.store.outcomes_of(tasks) == []
+        assert fresh_site.ask("/tasks/task-0/outcome", "POST", sent, Content_Type=kind).status == 415
+    assert fresh_site.ask("/tasks/task-0/outcome").status == 405
+    assert fresh_site.ask("/tasks/task-0", "POST", sent).status == 405
+    assert fresh.store.outcomes_of(fresh_tasks) == []
 
 
 def test_headers_keep_pages_to_themselves(site: Server, tasks: list[str]) -> None:
@@ -354,7 +356,7 @@ def test_methods(site: Server, tasks: list[str]) -> None:
         assert site.ask(path, "OPTIONS").headers["allow"] == "GET, HEAD, OPTIONS"
 
 
-def test_a_large_task_stays_readable(served: OfStore, read: Read) -> None:
+def test_a_large_task_stays_readable(fresh: OfStore, fresh_read: Read) -> None:
     """Of 10,000 runs the longest are drawn, and the others counted."""
     spans = [task_span("1" * 32, "big")]
     for number in range(10_000):
@@ -362,8 +364,8 @@ def test_a_large_task_stays_readable(served: OfStore, read: Read) -> None:
         spans.append(
             tool_span("1" * 32, "big", f"s{number}", name=f"tool {number}", at=number / 1000, seconds=length)
         )
-    served.feed(spans)
-    found = read("/tasks/big")
+    fresh.feed(spans)
+    found = fresh_read("/tasks/big")
     assert len([one for one in found.of("svg") if one.attributes.get("class", "").startswith("run")]) == 300
     assert "9,701 shorter runs are not drawn (those drawn last 4.90 ms or longer)" in found.text
     assert "9,901 rows with less time are in the JSON" in found.text
