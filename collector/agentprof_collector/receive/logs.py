@@ -1,7 +1,6 @@
 """OTLP log records → outcomes of tasks; all other records are only counted.
 
-An evaluation is a record of the event `gen_ai.evaluation.result`
-(open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-events.md). Its verdict is the label where
+An evaluation is a record of the event of `agentprof.vocabularies.evaluations`. Its verdict is the label where
 that says pass or fail; it is about the task the record names (`agentprof.task.id`), else about the
 outermost task of its trace.
 """
@@ -17,31 +16,11 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from agentprof import attributes
-from agentprof.model import Outcome, OutcomeFact
-from agentprof.vocabularies import values
+from agentprof.model import OutcomeFact
+from agentprof.vocabularies import evaluations, values
 from agentprof_collector.receive.otlp import NotOtlp
 
-EVALUATION: Final = "gen_ai.evaluation.result"
-_LABEL: Final = "gen_ai.evaluation.score.label"
-_SCORE: Final = "gen_ai.evaluation.score.value"
-_NAME_BEFORE_EVENTS_HAD_A_FIELD: Final = "event.name"
 _LATEST_NS: Final = 2**63 - 1
-
-_VERDICTS: Final[Mapping[str, Outcome]] = {
-    "pass": "success",
-    "passed": "success",
-    "success": "success",
-    "succeeded": "success",
-    "correct": "success",
-    "true": "success",
-    "yes": "success",
-    "fail": "failure",
-    "failed": "failure",
-    "failure": "failure",
-    "incorrect": "failure",
-    "false": "failure",
-    "no": "failure",
-}
 
 
 class Evaluations(NamedTuple):
@@ -149,7 +128,7 @@ def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluatio
     for event_name, trace_id, time_ns, pairs, value_of in records:
         found = {pair.key: value_of(pair.value) for pair in pairs}
         fact = None
-        if (event_name or found.get(_NAME_BEFORE_EVENTS_HAD_A_FIELD)) == EVALUATION:
+        if (event_name or found.get(evaluations.EVENT_NAME)) == evaluations.RESULT:
             fact = _fact(trace_id, time_ns, found)
         if fact is None:
             dropped += 1
@@ -160,7 +139,7 @@ def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluatio
 
 def _fact(trace_id: str, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact | None:
     """None where nothing says pass or fail, or of which task."""
-    outcome = _VERDICTS.get(str(found.get(_LABEL)).strip().lower())
+    outcome = evaluations.VERDICTS.get(str(found.get(evaluations.LABEL)).strip().lower())
     task_id = values.text(found.get(attributes.TASK_ID))
     if task_id is None and trace_id.strip("0"):
         task_id = f"trace:{trace_id}"
@@ -168,7 +147,10 @@ def _fact(trace_id: str, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact 
         return None
     recorded_ns = time_ns if 0 < time_ns <= _LATEST_NS else time.time_ns()
     return OutcomeFact(
-        task_id=task_id, outcome=outcome, score=values.number(found.get(_SCORE)), recorded_ns=recorded_ns
+        task_id=task_id,
+        outcome=outcome,
+        score=values.number(found.get(evaluations.SCORE)),
+        recorded_ns=recorded_ns,
     )
 
 
