@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from operator import sub
 from typing import Final, NamedTuple
 
 _STEPS: Final = 8
 """Buckets in a doubling."""
 _LOWEST: Final = -80
 """Index of the lowest bucket, about a microsecond; shorter gaps count there."""
+_HIGHEST: Final = 345
+"""Index of the bucket of the longest gap that 64 bits can hold."""
 _NS_PER_MS: Final = 1e6
+_BOUNDS_NS: Final = [int(2 ** (index / _STEPS) * _NS_PER_MS) for index in range(_LOWEST, _HIGHEST + 1)]
 
 
 class Gaps(NamedTuple):
@@ -27,24 +30,18 @@ class Gaps(NamedTuple):
 
 def gaps_between(stamps: Sequence[int]) -> Gaps | None:
     """The gaps between stamps in order, or None if there are none."""
-    gaps = sorted([later - earlier for earlier, later in pairwise(stamps)])
+    gaps = sorted(map(sub, stamps[1:], stamps))
     if not gaps:
         return None
     count = len(gaps)
     buckets = []
     start = 0
     while start < count:
-        index = _index(gaps[start])
-        stop = bisect_right(gaps, int(2 ** (index / _STEPS) * _NS_PER_MS), start)
-        buckets.append(f"{index}:{max(stop, start + 1) - start}")
-        start = max(stop, start + 1)
+        place = bisect_left(_BOUNDS_NS, gaps[start])
+        stop = bisect_right(gaps, _BOUNDS_NS[place], start)
+        buckets.append(f"{place + _LOWEST}:{stop - start}")
+        start = stop
     return Gaps(_rank(gaps, 0.50), _rank(gaps, 0.95), gaps[-1], ",".join(buckets))
-
-
-def _index(gap_ns: int) -> int:
-    if gap_ns <= 0:
-        return _LOWEST
-    return max(_LOWEST, math.ceil(_STEPS * math.log2(gap_ns / _NS_PER_MS)))
 
 
 def _rank(ordered: list[int], share: float) -> int:

@@ -7,7 +7,6 @@ below every way to read it (the SDK's stream, lines, text, bytes).
 from __future__ import annotations
 
 import sys
-from array import array
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +39,7 @@ class Arrivals:
         "_decoder",
         "_dialect",
         "_events",
+        "_fits",
         "_keeps",
         "_may_learn",
         "_read",
@@ -59,7 +59,7 @@ class Arrivals:
         self.last_chunk: int | None = None
         self.first_token: int | None = None
         self.first_content: int | None = None
-        self.token_stamps = array("q")
+        self.token_stamps: list[int] = []
         """One for each arrival with tokens."""
         self._dialect = dialect
         self._decoder = decoder
@@ -67,6 +67,8 @@ class Arrivals:
         self._read: EventReader | None = None
         """None: a whole body, as far as is known."""
         self._shape: Shape | None = None
+        self._fits: Shape | None = None
+        """The shape while no event is incomplete."""
         self._may_learn = _LESSONS if decoder is None else 0
         self._body: list[bytes] = []
         self._keeps = True
@@ -76,9 +78,16 @@ class Arrivals:
     def chunk(self, raw: bytes) -> None:
         """Take in bytes as they came from the network. Runs in the program: guarded by the caller."""
         self.last_chunk = now = stamp_ns()
-        if self._shape is not None and not self._events.rest and self._shape.fits(raw):
+        fits = self._fits
+        if fits is not None and fits(raw):
             self.token_stamps.append(now)
-            return
+        else:
+            self._fits = None
+            self._decode(raw, now)
+            if not self._events.rest:
+                self._fits = self._shape
+
+    def _decode(self, raw: bytes, now: int) -> None:
         data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
         if self._read is None and self._begin(now, data):
             self._collect(data)
@@ -177,7 +186,10 @@ def _iterate(self: Any) -> Iterator[bytes]:
                 take(chunk)
             except Exception:
                 _guard.failed("reading a chunk")
-            yield chunk if hide is None else hide(chunk)
+            if hide is None:
+                yield chunk
+            else:
+                yield hide(chunk)
         if hide is not None:
             yield hide.finish()
     except GeneratorExit:

@@ -53,7 +53,7 @@ def test_what_fits_is_text_alone(first: str, second: str, compact: bool, padded:
     chunk = sent(chat(second, **change), compact)
     if data is not None:
         chunk += data.draw(st.sampled_from([b"", b"data: 1\n\n", b": ping\n\n"]))
-    fits = shape.fits(chunk)
+    fits = shape(chunk)
     if fits:
         (only,) = Events().feed(chunk)
         event = json.loads(only)
@@ -71,7 +71,7 @@ def test_typed_events(text: str, compact: bool, number: int, kind: str) -> None:
     """Where the type says all, what follows the text may differ."""
     shape = shape_of(sent(response("x"), compact), b'"delta":', True)
     assert shape is not None
-    fits = shape.fits(sent(response(text, type=kind, sequence_number=number, obfuscation="zz"), compact))
+    fits = shape(sent(response(text, type=kind, sequence_number=number, obfuscation="zz"), compact))
     plain = bool(text) and not set(text) & set('"\\\n\r') and kind.endswith("delta")
     assert fits >= plain
     if fits:
