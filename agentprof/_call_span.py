@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import attributes
@@ -16,6 +18,22 @@ from agentprof.model import Phase, Usage
 _NS: Final = 1e9
 
 
+def set_on(span: Span, said: dict[str, AttributeValue]) -> None:
+    """Set attributes that need no cleaning: names of ours, plain values and tuples of them.
+
+    The SDK looks at every one of them again, which takes longer than anything else at the end of a call. Where
+    its own mapping has room and nothing to cut they go straight into it.
+    """
+    held = getattr(span, "_attributes", None)
+    if type(held) is BoundedAttributes and held.max_value_len is None and span.is_recording():
+        present = held._dict
+        if held.maxlen is None or len(present) + len(said) <= held.maxlen:
+            with held._lock:
+                present.update(said)
+            return
+    span.set_attributes(said)
+
+
 def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
     """Add what the answer says of itself."""
     if answer.response_id is not None:
@@ -24,9 +42,9 @@ def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
         said[attributes.RESPONSE_MODEL] = answer.model
     if answer.finish_reasons:
         reasons = answer.finish_reasons
-        said[attributes.FINISH_REASONS] = [reasons[position] for position in sorted(reasons)]
+        said[attributes.FINISH_REASONS] = tuple([reasons[position] for position in sorted(reasons)])
     if answer.tool_calls:
-        said[attributes.TOOL_CALLS] = list(answer.tool_calls.values())
+        said[attributes.TOOL_CALLS] = tuple(answer.tool_calls.values())
     if answer.service_tier:
         said[attributes.SERVICE_TIER] = answer.service_tier
     if answer.usage is not None:

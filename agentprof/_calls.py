@@ -14,7 +14,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
 from agentprof._asked import say_request
-from agentprof._call_span import say_answer, say_connecting, say_phase, say_times, say_usage
+from agentprof._call_span import say_answer, say_connecting, say_phase, say_times, say_usage, set_on
 from agentprof._clock import stamp_ns
 from agentprof._connecting import Connecting
 from agentprof._context import Attachment
@@ -37,9 +37,8 @@ def end_streams() -> None:
         call.stream_left()
 
 
-def current_call() -> Call | None:
-    """The call that is being made here, for hooks below it."""
-    return _current.get()
+current_call: Final = _current.get
+"""The call that is being made here, for hooks below it."""
 
 
 class Call:
@@ -55,13 +54,15 @@ class Call:
         "_began",
         "_dialect",
         "_failed_at",
-        "_failures",
+        "_failed_s",
         "_first_byte",
         "_open",
+        "_pauses_s",
         "_pid",
         "_propagate",
         "_refused",
         "_span",
+        "_statuses",
         "_stream",
         "_task",
         "_token",
@@ -97,8 +98,11 @@ class Call:
         self._arrivals: Arrivals | None = None
         self._open = True
         self._answered = False
-        self._failures: list[tuple[int, int, str]] = []
         self._failed_at = 0
+        self._failed_s: list[float] = []
+        """How long each attempt took that failed; with the next two, one entry an attempt."""
+        self._pauses_s: list[float] = []
+        self._statuses: list[str] = []
         self._first_byte: int | None = None
         self._refused: str | None = None
         self.attempts = 0
@@ -175,14 +179,18 @@ class Call:
 
     def attempt_failed(self, status: str) -> None:
         """The exchange gave no answer and will be repeated after a pause that begins now."""
-        self._failed_at = stamp_ns()
-        self._failures.append((self._failed_at - self._attempt_began, 0, status))
+        self._failed_at = now = stamp_ns()
+        self._attempt_over(now, status)
 
     def pause_over(self) -> None:
         """The pause after a failed attempt is over."""
-        self._attempt_began = stamp_ns()
-        duration, _, status = self._failures[-1]
-        self._failures[-1] = (duration, self._attempt_began - self._failed_at, status)
+        self._attempt_began = now = stamp_ns()
+        self._pauses_s[-1] = (now - self._failed_at) / _NS
+
+    def _attempt_over(self, now: int, status: str) -> None:
+        self._failed_s.append((now - self._attempt_began) / _NS)
+        self._pauses_s.append(0.0)
+        self._statuses.append(status)
 
     def exchange(self) -> str | None:
         """An HTTP exchange of a client without an SDK begins; one before it led to it (redirect, login)."""
@@ -248,7 +256,7 @@ class Call:
         """
         now = stamp_ns()
         if self.attempts and not self._answered:
-            self._failures.append((now - self._attempt_began, 0, status))
+            self._attempt_over(now, status)
         self._finish(now, error_type=type(error).__qualname__)
 
     # --- streams ---------------------------------------------------------------------------------
@@ -326,9 +334,9 @@ class Call:
             fruitless = arrivals is not None and stream_end in ("error", "cancelled")
         if fruitless:
             # Nothing came of this exchange: it failed like one without an answer.
-            self._failures.append((end - self._attempt_began, 0, status or str(self.status_code)))
+            self._attempt_over(end, status or str(self.status_code))
         if self._refused is not None:
-            self._failures.append((end - self._attempt_began, 0, self._refused))
+            self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
         say_answer(said, answer)
         if arrivals is not None:
@@ -340,10 +348,10 @@ class Call:
         for name, phase in answer.phases.items():
             say_phase(said, name, phase)
         said[attributes.ATTEMPTS] = self.attempts
-        if self._failures:
-            said[attributes.ATTEMPT_DURATION] = [failure[0] / _NS for failure in self._failures]
-            said[attributes.ATTEMPT_BACKOFF] = [failure[1] / _NS for failure in self._failures]
-            said[attributes.ATTEMPT_STATUS] = [failure[2] for failure in self._failures]
+        if self._statuses:
+            said[attributes.ATTEMPT_DURATION] = tuple(self._failed_s)
+            said[attributes.ATTEMPT_BACKOFF] = tuple(self._pauses_s)
+            said[attributes.ATTEMPT_STATUS] = tuple(self._statuses)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self._say_request(said, body)
@@ -353,7 +361,7 @@ class Call:
         if error_type is not None:
             said[attributes.ERROR_TYPE] = error_type
             span.set_status(StatusCode.ERROR)
-        span.set_attributes(said)
+        set_on(span, said)
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
             self._task.note_ended(span)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.sdk.trace import ReadableSpan
 
 from agentprof import _runtime, attributes
-from agentprof._readable import to_raw
+from agentprof._readable import plain_attributes, to_raw
 from agentprof.model import Call, Cost, Span, Usage
 from agentprof.vocabularies import normalise
 
@@ -69,7 +69,7 @@ class PricedSpan(ReadableSpan):
 
 def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
     """The span with its cost; the same object if it has one already or none can be given."""
-    said = _plain_attributes(span)
+    said = plain_attributes(span)
     if not said or attributes.COST in said or attributes.COST_UNPRICED in said:
         return span
     scope = span.instrumentation_scope
@@ -80,12 +80,6 @@ def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
         return span
     added = cost_attributes(cost)
     return PricedSpan(span, {**said, **added}) if added else span
-
-
-def _plain_attributes(span: ReadableSpan) -> Mapping[str, Any]:
-    """The attributes as a dict: each access to the SDK's own mapping takes longer than a copy of all."""
-    held = getattr(getattr(span, "_attributes", None), "_dict", None)
-    return held if type(held) is dict else dict(span.attributes or {})
 
 
 def cost_attributes(cost: Cost) -> dict[str, Any]:

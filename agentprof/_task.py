@@ -14,6 +14,7 @@ from opentelemetry.trace import Span
 from agentprof import _context, _forking, _guard, _names, _recent, _runtime, attributes
 from agentprof._asked import Key, new_key
 from agentprof._clock import anchor_ns, stamp_ns
+from agentprof._readable import plain_attributes
 from agentprof.model import Outcome, RawSpan, Usage
 
 if TYPE_CHECKING:
@@ -303,9 +304,10 @@ def task_of(span: ReadableSpan) -> Task | None:
     """The task of a span that has ended, and forgets it."""
     context = span.context
     task = _tasks_of_open.pop(context.span_id, None) if context is not None else None
-    if task is not None or span.attributes is None:
+    if task is not None:
         return task
-    return by_id(span.attributes.get(attributes.TASK_ID))
+    task_id = plain_attributes(span).get(attributes.TASK_ID)
+    return by_id(task_id) if task_id is not None else None
 
 
 def current_task() -> Task | None:

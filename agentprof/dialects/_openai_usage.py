@@ -78,12 +78,16 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     of_output = raw.completion_tokens_details or raw.output_tokens_details or _NO_DETAILS
     cache_read = of_input.cached_tokens
     if cache_read is None:
-        cache_read = _first(raw.prompt_cache_hit_tokens, raw.cached_tokens, raw.num_cached_tokens)
+        cache_read = raw.prompt_cache_hit_tokens
+    if cache_read is None:
+        cache_read = raw.cached_tokens if raw.cached_tokens is not None else raw.num_cached_tokens
     reasoning = of_output.reasoning_tokens
     if reasoning and raw.total_tokens == (input_tokens or 0) + (output_tokens or 0) + reasoning:
         # Here reasoning stands beside the output; its sum with the others says so.
         output_tokens = (output_tokens or 0) + reasoning
-    cache_write = _first(of_input.cache_write_tokens, of_input.created_cache_tokens)
+    cache_write = of_input.cache_write_tokens
+    if cache_write is None:
+        cache_write = of_input.created_cache_tokens
     cached = (cache_read or 0) + (cache_write or 0)
     if input_tokens is not None and cached > input_tokens:
         input_tokens += cached  # a part cannot be more than the whole: here the cache stands beside the input
@@ -95,9 +99,10 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         reasoning=reasoning,
         media=_media(of_input, of_output),
     )
-    cost_usd = _cost(raw)
-    if cost_usd is not None:
-        answer.cost_usd = cost_usd
+    if len(raw.cost) or raw.cost_in_usd_ticks:
+        cost_usd = _cost(raw)
+        if cost_usd is not None:
+            answer.cost_usd = cost_usd
     for counted in (raw.server_tool_use, raw.server_side_tool_usage_details):
         if counted:
             _count_server_tools(counted, answer)
@@ -112,10 +117,6 @@ def _media(of_input: Details, of_output: Details) -> dict[str, int]:
     if not any(counts):
         return _NO_MEDIA
     return {name: count for name, count in zip(MEDIA, counts, strict=True) if count}
-
-
-def _first(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
 
 
 def _cost(raw: RawUsage) -> Decimal | None:

@@ -132,7 +132,8 @@ _servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
 
 def _server(client: Any) -> tuple[str, int | None, str | None]:
     """Host, port and provider of a client; its URL object is kept so that the id stays its own."""
-    url = client.base_url
+    # The SDK's own property imports a module whenever it is read; a class of the program may have another one.
+    url = client._base_url if type(client).__module__.partition(".")[0] == "openai" else client.base_url
     known = _servers.get(id(url))
     if known is None or known[0] is not url:
         host = url.host
