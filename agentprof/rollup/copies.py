@@ -34,4 +34,11 @@ def without_copies(spans: Iterable[Span]) -> list[Span]:
 def _better(a: Span, b: Span) -> bool:
     rank_a = (a.end_ns is not None, a.end_ns or 0, a.attributes_count)
     rank_b = (b.end_ns is not None, b.end_ns or 0, b.attributes_count)
-    return rank_a > rank_b if rank_a != rank_b else _encoder.encode(a) < _encoder.encode(b)
+    if rank_a != rank_b:
+        return rank_a > rank_b
+    return a != b and _encoded(a) < _encoded(b)
+
+
+def _encoded(span: Span) -> bytes:
+    # Histograms have numbers as keys, which cannot be put in order by the encoder.
+    return _encoder.encode(msgspec.to_builtins(span, str_keys=True))
