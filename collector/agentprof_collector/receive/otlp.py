@@ -166,7 +166,10 @@ def _repaired(data: bytes | str, refusal: Exception) -> tuple[_Request, int, int
 
 def _refuse_other_documents(data: bytes | str) -> None:
     """An empty request, logs and metrics hold no spans and are fine; any other object is a mistake."""
-    keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    try:
+        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError as error:
+        raise NotOtlp(str(error)) from error
     if keys and not keys.keys() & {"resourceLogs", "resourceMetrics"}:
         raise NotOtlp(f"expected the key resourceSpans, found {', '.join(sorted(keys)[:5])}")
 
