@@ -43,6 +43,16 @@ class Connection(H11Protocol):
         self._lost.set()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """To what is no HTTP; who is still answering what came before it need not."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self._parting.close()
+
     async def parted(self) -> None:
         """End it, as soon as the other side has read what was said to it."""
         self._parting.close()
