@@ -16,7 +16,7 @@ from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.summary import TaskSummary
 from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
-from agentprof_collector.stores.duckdb_questions import GroupQuestions, group_sums, list_question
+from agentprof_collector.stores.duckdb_questions import GroupQuestions, list_question
 from agentprof_collector.stores.duckdb_rows import (
     INSERT_TASKS,
     batch_columns,
@@ -25,6 +25,7 @@ from agentprof_collector.stores.duckdb_rows import (
     task_columns,
 )
 from agentprof_collector.stores.duckdb_schema import prepare, sql
+from agentprof_collector.stores.group_answers import group_sums
 
 
 class DuckDbStore:

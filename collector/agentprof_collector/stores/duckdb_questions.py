@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Final
 
-from agentprof.rollup.many import LABEL_PREFIX, QUANTILES, GroupSums, Samples
-from agentprof.summary import TIMELINE, TOKENS
+from agentprof.rollup.many import LABEL_PREFIX, QUANTILES
 from agentprof_collector.stores import ListPlace, TaskFilter
-from agentprof_collector.stores.task_columns import (
-    AMOUNTS,
-    ERRORS,
-    KNOWN_SUMS,
-    SUMS,
-    UNPRICED,
-    amount_of,
-    by_name,
-)
+from agentprof_collector.stores.group_answers import GROUP_COLUMNS
+from agentprof_collector.stores.task_columns import AMOUNTS, KNOWN_SUMS, SUMS
 
 Parameters = dict[str, Any]
 
@@ -44,7 +33,6 @@ _RANKS: Final = (
     "count(*) OVER (PARTITION BY {key}) AS n FROM tops WHERE {known} IS NOT NULL) "
     "WHERE rank IN ({wanted})"
 )
-# By nearest rank, and of equal amounts the order of lists, as they may be written differently.
 _RANKED: Final = {
     "wall_ns": ("wall_ns", "wall_ns", "wall_ns"),
     "cost_usd": ("cost_usd", "cost_usd, cost_usd_places", "cost_usd, start_ns DESC, task_id"),
@@ -103,8 +91,8 @@ class GroupQuestions:
     @property
     def sums(self) -> str:
         """Counts and sums, a row a group."""
-        columns = ", ".join(f"{what} AS {name}" for name, what in _COUNTS.items())
-        return f"{self._tops} SELECT {self._key} AS key, {columns} FROM tops GROUP BY ALL"
+        columns = ", ".join(_COUNTS[name] for name in GROUP_COLUMNS[1:])
+        return f"{self._tops} SELECT {self._key} AS key, {columns} FROM tops GROUP BY key"
 
     def ranks(self, figure: str) -> str:
         """The samples of `wall_ns` or `cost_usd` at the ranks of the quantiles."""
@@ -121,45 +109,3 @@ def _key(group_by: str | None) -> str:
 
 def _given(name: str, value: Any) -> Parameters | None:
     return None if value is None else {name: value}
-
-
-def group_sums(
-    rows: list[tuple[Any, ...]], walls: list[tuple[Any, ...]], costs: list[tuple[Any, ...]]
-) -> dict[str | None, GroupSums] | None:
-    """The groups, from the answers to `GroupQuestions`; None if the columns do not hold all figures exactly."""
-    if not all(row[1 + list(_COUNTS).index("exact")] for row in rows):
-        return None
-    wall_ranks: dict[str | None, dict[int, int]] = {}
-    for key, rank, wall_ns in walls:
-        wall_ranks.setdefault(key, {})[rank] = wall_ns
-    cost_ranks: dict[str | None, dict[int, Decimal | None]] = {}
-    for key, rank, cost_usd, places in costs:
-        cost_ranks.setdefault(key, {})[rank] = amount_of(cost_usd, places)
-    return {
-        row[0]: _sums(by_name(("key", *_COUNTS), row), wall_ranks.get(row[0], {}), cost_ranks.get(row[0], {}))
-        for row in rows
-    }
-
-
-def _sums(row: Mapping[str, Any], walls: Mapping[int, int], costs: Mapping[int, Decimal | None]) -> GroupSums:
-    cost_usd, wasted_usd = (amount_of(row[name], row[f"{name}_places"]) for name in AMOUNTS)
-    return GroupSums(
-        tasks=row["tasks"],
-        outcomes={outcome: row[outcome] for outcome in ("success", "failure", "unknown")},
-        wall_ns=_samples(row["tasks"], row["wall_ns"], walls),
-        cost_usd=_samples(row["cost_samples"], cost_usd, costs),
-        cost_complete=row["cost_complete"],
-        timeline_ns={part: row[f"{part}_ns"] for part in TIMELINE},
-        calls=row["calls"],
-        attempts=row["attempts"],
-        transport_retries=row["transport_retries"],
-        errors={what: row[f"{what}_errors"] for what in ERRORS},
-        tokens={name: row[f"{name}_tokens"] for name in TOKENS},
-        wasted_usd=wasted_usd,
-        unpriced={reason: row[f"unpriced_{reason}"] for reason in UNPRICED},
-    )
-
-
-def _samples(n: int, total: Any, by_rank: Mapping[int, Any]) -> Samples:
-    ranks = {share: by_rank[max(1, math.ceil(share * n))] for share in QUANTILES} if n else {}
-    return Samples(n, total, ranks)

@@ -7,7 +7,7 @@ so, and groups with such a row are added up from the summaries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -114,8 +114,3 @@ def _amount_fits(amount: Decimal) -> bool:
 def _places(amount: Decimal) -> int:
     exponent = amount.as_tuple().exponent
     return -exponent if isinstance(exponent, int) else 2 * AMOUNT_PLACES
-
-
-def by_name(names: Iterable[str], row: Sequence[Any]) -> Mapping[str, Any]:
-    """A row of an answer with its columns' names."""
-    return dict(zip(names, row, strict=True))
