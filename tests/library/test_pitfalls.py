@@ -435,8 +435,7 @@ def test_b5_an_import_alone_traces_nothing() -> None:
     program = """
         import agentprof, openai, httpx2, threading
         from openai._base_client import SyncAPIClient
-        from opentelemetry import context as otel_context
-from opentelemetry import trace
+        from opentelemetry import trace
         touched = [f for f in (SyncAPIClient.request, httpx2.Client.send, threading.Thread.start)
                    if hasattr(f, "__wrapped__")]
         print(touched, type(trace.get_tracer_provider()).__name__)
