@@ -15,6 +15,8 @@ _REQUESTS = (httpx.Request, httpx2.Request)
 _RESPONSES = (httpx.Response, httpx2.Response)
 _RANDOM = re.compile(r"(?<=python-retry-)[0-9a-f-]{36}|(?<=cancel scope )[0-9a-f]+|(?<=0x)[0-9a-f]+")
 """Keys and addresses in texts."""
+_ANSWERS = ("openai._legacy", "openai._resp", "anthropic._resp", "groq._resp")
+"""Modules of what stands around an answer."""
 _VARYING = {b"date", b"traceparent"}
 """Headers that are not compared here: the clock's, and the one that is looked at where requests arrive."""
 
@@ -77,7 +79,7 @@ def _parts(left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
         return
     yield "vars()", _names(left), _names(right)
     module = type(left).__module__
-    if isinstance(left, (BaseException, BaseModel)) or module.startswith(("openai._legacy", "openai._resp")):
+    if isinstance(left, (BaseException, BaseModel)) or module.startswith(_ANSWERS):
         for name, value in held.items():
             yield name, value, vars(right).get(name)
 

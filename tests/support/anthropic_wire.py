@@ -77,5 +77,5 @@ END = [
     ),
     event("message_stop"),
 ]
-STREAM = [START, PING, *THINKING, *SAYING, *CALLING, *END]
+STREAM = [START, THINKING[0], PING, *THINKING[1:], *SAYING, *CALLING, *END]
 ERROR = event("error", error={"type": "overloaded_error", "message": "no more"})

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from support.anthropic_wire import ERROR as OVERLOADED
+from support.anthropic_wire import MESSAGE
+from support.anthropic_wire import STREAM as MESSAGES
 from support.model_server import CHAT, DONE, Reply, chunk
 
 MODEL = "gpt-4o-mini"
@@ -58,6 +61,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "responses": _RESPONSE,
     "completions": _COMPLETION,
     "embeddings": _EMBEDDINGS,
+    "messages": MESSAGE,
 }
 """A good answer of each wire format."""
 
@@ -66,6 +70,7 @@ HOLLOW: dict[str, dict[str, Any]] = {
     "responses": _RESPONSE | {"output": None, "usage": {"output_tokens_details": None}},
     "completions": _COMPLETION | {"choices": None, "usage": {"prompt_tokens": "many"}},
     "embeddings": _EMBEDDINGS | {"data": [], "usage": []},
+    "messages": MESSAGE | {"content": None, "usage": {"input_tokens": None, "output_tokens": "many"}},
 }
 """One with nothing where something belongs."""
 
@@ -107,12 +112,14 @@ EVENTS: dict[str, list[bytes]] = {
     ],
     "responses": _response_events(),
     "completions": [_text("Hel"), _text("lo."), _text("", "stop"), DONE],
+    "messages": MESSAGES,
 }
 """A good stream of each wire format."""
 
 ERROR_EVENT: dict[str, bytes] = {
     "chat": b'data: {"error": {"message": "no more", "type": "server_error", "code": null}}\n\n',
     "completions": b'data: {"error": {"message": "no more", "type": "server_error", "code": null}}\n\n',
+    "messages": OVERLOADED,
     "responses": _event("error", code="server_error", message="no more", param=None, sequence_number=4),
 }
 

@@ -45,7 +45,7 @@ class Style:
 
     name: str
     wire: str
-    """`chat`, `responses`, `embeddings` or `completions`."""
+    """`chat`, `responses`, `embeddings`, `completions` or `messages`."""
     take: str
     """How the result is taken: `value`, `raw`, `opened` (a response to read in a `with` block), `lines`
     (the same, line by line), `stream`, `raw stream` or `manager`."""
@@ -54,7 +54,7 @@ class Style:
     """Made anew for every call, and compared with a second set afterwards."""
     module_level: bool = False
     client: str = "own"
-    """`azure`, or `legacy` for one on httpx instead of httpx2."""
+    """`azure`, `legacy` for one on httpx instead of httpx2, or the name of another SDK."""
 
     @property
     def streams(self) -> bool:

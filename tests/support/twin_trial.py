@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import pickle
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import httpx
@@ -17,6 +19,13 @@ from support.model_server import ModelServer, Reply, Sent
 from support.twin_outcomes import LONGEST_WAIT_S, Gate, Outcome
 from support.twin_styles import Style
 
+OTHER_SDKS = {
+    "anthropic": ("anthropic", "Anthropic", False),
+    "cerebras": ("cerebras.cloud.sdk", "Cerebras", True),
+    "groq": ("groq", "Groq", True),
+    "together": ("together", "Together", True),
+}
+"""By the client of a style: module, class, and whether it is on httpx instead of httpx2."""
 KEY = "sk-test"
 _VERIFY = ssl.create_default_context()
 
@@ -112,10 +121,25 @@ def _options(outcome: Outcome, server: ModelServer) -> dict[str, Any]:
 
 
 def _client(style: Style, own: Any, azure: Any, http: Any, legacy: Any, options: dict[str, Any]) -> Any:
+    if style.client in OTHER_SDKS:
+        module, name, on_httpx = OTHER_SDKS[style.client]
+        kind = getattr(import_module(module), name if own is openai.OpenAI else f"Async{name}")
+        options = options | {"base_url": options["base_url"].removesuffix("/v1")}
+        if on_httpx:
+            options["timeout"] = httpx.Timeout(20.0, read=options["timeout"].read)
+        if style.client == "cerebras":
+            options["warm_tcp_connection"] = False
+        return kind(http_client=legacy(verify=_VERIFY) if on_httpx else http, **options)
     if style.client == "azure":
         deployed = {**options, "base_url": None, "azure_endpoint": options["base_url"]}
         return azure(http_client=http, api_version="2026-01-01", **deployed)
     return own(http_client=legacy(verify=_VERIFY) if style.client == "legacy" else http, **options)
+
+
+def _final(events: Any) -> Any:
+    """What gives the whole answer at the end of a helper's stream."""
+    names = ("get_final_completion", "get_final_response", "get_final_message")
+    return next(getattr(events, name) for name in names if hasattr(events, name))
 
 
 # --- sync ----------------------------------------------------------------------------------------
@@ -173,8 +197,7 @@ def _take(style: Style, outcome: Outcome, client: Any, trial: Trial) -> None:
             with result as events:
                 _read(events, events, outcome, trial)
                 if outcome.leave is None:
-                    final = getattr(events, "get_final_completion", None) or events.get_final_response
-                    trial.saw("final", final())
+                    trial.saw("final", _final(events)())
         case _:
             stream = result.parse() if style.take == "raw stream" else result
             _copies(stream, trial)
@@ -231,7 +254,7 @@ async def _take_async(style: Style, outcome: Outcome, client: Any, trial: Trial)
         case "value":
             _copies(result, trial)
         case "raw":
-            trial.saw("parsed", result.parse())
+            trial.saw("parsed", await _parsed(result))
             trial.saw("retries", result.retries_taken)
             _copies(result, trial)
         case "opened":
@@ -247,13 +270,18 @@ async def _take_async(style: Style, outcome: Outcome, client: Any, trial: Trial)
             async with result as events:
                 await _read_async(events, events, outcome, trial)
                 if outcome.leave is None:
-                    final = getattr(events, "get_final_completion", None) or events.get_final_response
-                    trial.saw("final", await final())
+                    trial.saw("final", await _final(events)())
         case _:
-            stream = result.parse() if style.take == "raw stream" else result
+            stream = await _parsed(result) if style.take == "raw stream" else result
             _copies(stream, trial)
             await _read_async(stream, stream, outcome, trial)
             trial.saw("response", stream.response)
+
+
+async def _parsed(raw: Any) -> Any:
+    """Some SDKs parse at once, others when asked for."""
+    parsed = raw.parse()
+    return await parsed if inspect.isawaitable(parsed) else parsed
 
 
 async def _read_async(items: Any, closing: Any, outcome: Outcome, trial: Trial) -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from support.alike import differences
 from support.model_server import ModelServer
+from support.twin_check import check
 from support.twin_outcomes import PLAIN_OUTCOMES, STREAM_OUTCOMES, Outcome
 from support.twin_styles import OTHER_CLIENTS, PLAIN, STREAMED, Style
-from support.twin_trial import Trial, run
-
-from agentprof import _guard
-from agentprof.testing import Captured, capture
 
 Combination = tuple[Style, Outcome, bool]
 COMBINATIONS: list[Combination] = [
@@ -45,17 +39,6 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-def _instrumented(trial: Callable[[], Trial], **how: Any) -> tuple[Trial, Captured]:
-    with capture(**how) as captured:
-        done = trial()
-    return done, captured
-
-
-def _head(trial: Trial) -> list[list[tuple[str, str]]]:
-    """Headers as sent, without those that are random in every request."""
-    return [[pair for pair in sent.head if "idempotency" not in pair[0].lower()] for sent in trial.sent]
-
-
 def test_there_are_enough_combinations(capsys: pytest.CaptureFixture[str]) -> None:
     """Styles, sync and async, streamed and not, and all ends."""
     with capsys.disabled():
@@ -67,31 +50,4 @@ def test_there_are_enough_combinations(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=_name)
 def test_twins_see_the_same(combination: Combination, server: ModelServer) -> None:
     """Types, values, chunks, exceptions with their chains, bytes sent, arguments, copies and pickles."""
-    failures = _guard.counts()
-    style = combination[0]
-
-    def trial() -> Trial:
-        return run(*combination, server)
-
-    bare = trial()
-    quiet, _ = _instrumented(trial, propagate_to=())
-    traced, captured = _instrumented(trial)
-
-    for other in (quiet, traced):
-        assert list(differences(bare.seen, other.seen)) == []
-        assert [(sent.path, sent.body) for sent in other.sent] == [
-            (sent.path, sent.body) for sent in bare.sent
-        ]
-        if "generated" not in style.name:
-            assert other.arguments == style.arguments()
-    assert bare.sent
-    assert _head(quiet) == _head(bare)
-    ours = [[pair for pair in head if pair[0] == "traceparent"] for head in _head(traced)]
-    assert all(len(added) == 1 for added in ours)
-    assert [[pair for pair in head if pair[0] != "traceparent"] for head in _head(traced)] == _head(bare)
-
-    traced.seen.clear()  # a stream that was left may have been held by what was seen
-    if not captured.spans:
-        gc.collect()
-    assert len(captured.spans) == 1  # it was observed at all
-    assert _guard.counts() == failures
+    check(*combination, server)
