@@ -226,3 +226,8 @@ def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None
     assert read(stream_usage=False, estimate_usage=False) == (False, False)
     monkeypatch.setenv("AGENTPROF_STREAM_USAGE", "off")
     assert read() == (False, True)
+    monkeypatch.setattr(_guard, "_counts", {})
+    monkeypatch.setenv("AGENTPROF_ESTIMATE_USAGE", "perhaps")
+    assert read() == (False, False)
+    assert _guard.counts() == {"AGENTPROF_ESTIMATE_USAGE": 1}
+    monkeypatch.undo()
