@@ -217,6 +217,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """Made by an engine, proxy or platform that served the call: evidence where a model span stands above."""
     run: dict[str, str] = {}
     """Of the resource: git commit, host, Python and SDK versions of the run."""
+    content: dict[str, str] = {}
+    """What was said, by the attribute it stood in: of other tools' spans, where a user has it kept."""
 
     @property
     def key(self) -> tuple[str, str]:

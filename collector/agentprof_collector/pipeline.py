@@ -9,9 +9,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
 
+import msgspec
+
 from agentprof.model import OutcomeFact, RawSpan, Span
 from agentprof.pricing import Pricer
 from agentprof.vocabularies import normalise
+from agentprof.vocabularies.content import content_of
 from agentprof_collector.receive import Batch
 from agentprof_collector.receive.files import read_batches
 from agentprof_collector.recompute import Failed, pairs_of, recompute
@@ -35,18 +38,23 @@ class Intake:
     Args:
         store: where spans and facts are kept.
         pricer: prices calls that nobody has priced yet, once, before they are stored.
+        keep_content: whether what was said is kept, of spans whose attributes hold it.
     """
 
-    def __init__(self, store: Store, pricer: Pricer) -> None:
+    def __init__(self, store: Store, pricer: Pricer, *, keep_content: bool = False) -> None:
         self._store = store
         self._pricer = pricer
+        self._keep_content = keep_content
 
     def understand(self, received: Sequence[RawSpan]) -> Understood:
         """Normalise and price. A span that breaks what reads it is left out: it must not cost the others."""
         spans: list[Span] = []
         for span in received:
             try:
-                spans.append(self._pricer.price(normalise(span)))
+                understood = self._pricer.price(normalise(span))
+                if self._keep_content and (content := content_of(span.attributes)):
+                    understood = msgspec.structs.replace(understood, content=content)
+                spans.append(understood)
             except Exception as error:  # noqa: BLE001
                 _log.warning("a span is left out (%s: %s)", type(error).__name__, error)
         return Understood(spans, len(received) - len(spans))

@@ -24,6 +24,7 @@ from agentprof_collector.api.parameters import (
 )
 from agentprof_collector.api.schemas import (
     CallsAnswer,
+    ContentAnswer,
     OutcomeAnswer,
     OutcomeBody,
     PartsAnswer,
@@ -32,7 +33,7 @@ from agentprof_collector.api.schemas import (
 )
 from agentprof_collector.collect.served import Served
 from agentprof_collector.find import find_task
-from agentprof_collector.reports import REPORTS, Document, ReportName, waterfall
+from agentprof_collector.reports import REPORTS, Document, ReportName, content, waterfall
 from agentprof_collector.reports.selection import Selection
 
 PREFIX = "/api/v1"
@@ -78,6 +79,12 @@ def _waterfall(served: Served, asked: Asked) -> Document:
     task_id = current_task(served, asked.task)
     chosen = Selection(task_id=task_id, limit=asked.parameters.get("limit", ROWS_LIMIT))
     return waterfall.document(served.store, chosen)
+
+
+def _content(served: Served, asked: Asked) -> Document:
+    task_id = current_task(served, asked.task)
+    chosen = Selection(task_id=task_id, limit=asked.parameters.get("limit", ROWS_LIMIT))
+    return content.document(served.store, chosen)
 
 
 def _calls(served: Served, asked: Asked) -> Document:
@@ -176,6 +183,14 @@ OPERATIONS: tuple[Operation, ...] = (
         (limit(ROWS_LIMIT, ROWS_MOST, "runs"),),
         WaterfallAnswer,
         _waterfall,
+    ),
+    Operation(
+        "GET",
+        f"{_TASK_PATH}/content",
+        "What was said in one task, where the collector keeps it.",
+        (limit(ROWS_LIMIT, ROWS_MOST, "spans"),),
+        ContentAnswer,
+        _content,
     ),
     Operation(
         "POST",

@@ -12,6 +12,7 @@ from agentprof.rollup.calls import CallRow
 from agentprof.rollup.waterfall import SpanRow
 from agentprof.summary import TaskSummary, Tokens
 from agentprof_collector.api.answers import ErrorAnswer
+from agentprof_collector.reports.content import ContentRow
 from agentprof_collector.reports.parts import PartRow
 
 SCHEMAS = "#/components/schemas/"
@@ -123,6 +124,17 @@ class WaterfallAnswer(msgspec.Struct, kw_only=True):
     spans: list[SpanRow]
 
 
+class ContentAnswer(msgspec.Struct, kw_only=True):
+    """What was said in a task, span by span, where the collector keeps it."""
+
+    schema: int
+    selection: dict[str, Any]
+    task_id: str
+    count: int
+    """Spans that have content."""
+    spans: list[ContentRow]
+
+
 class OutcomeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How a task ended."""
 
@@ -148,6 +160,7 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     CallsAnswer,
     PartsAnswer,
     WaterfallAnswer,
+    ContentAnswer,
     OutcomeBody,
     OutcomeAnswer,
     ErrorAnswer,

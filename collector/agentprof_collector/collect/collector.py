@@ -61,6 +61,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     phase_spans_to: str | None = None
     """OTLP/HTTP address that gets the phases of calls as spans."""
     jaeger_url: str | None = None
+    keep_content: bool = False
+    """What was said is kept of spans of other tools whose attributes hold it."""
     keep_ns: int | None = None
     """Tasks that ended longer ago are forgotten; None: kept forever."""
 
@@ -121,12 +123,13 @@ class Collector:
         )
         self._adder = Adder(store, self.meters, self._added_up)
         self._writer = Writer(
-            Intake(store, pricer),
+            Intake(store, pricer, keep_content=options.keep_content),
             self._budget,
             self._arrived,
             self.meters,
             pass_on=hooks.pass_on,
             received=hooks.received,
+            with_content=options.keep_content,
             last_arrival_ns=store.added_up_to(),
         )
         self._retention = self._start_retention()

@@ -52,6 +52,7 @@ class Writer:
         meters: counts.
         pass_on: gets each request that was read, before it is stored; it may refuse it.
         received: told of the spans of each commit as they came.
+        with_content: whether attributes that hold what was said are read.
         last_arrival_ns: everything that is stored arrived until then.
     """
 
@@ -64,10 +65,12 @@ class Writer:
         *,
         pass_on: PassOn = lambda request: None,
         received: Received = lambda spans: None,
+        with_content: bool = False,
         last_arrival_ns: int = 0,
     ) -> None:
         self._pass_on = pass_on
         self._received = received
+        self._with_content = with_content
         self._intake = intake
         self._budget = budget
         self._arrived = arrived
@@ -117,7 +120,7 @@ class Writer:
         return answer
 
     def _read(self, request: Request) -> Contents:
-        contents = read(request)
+        contents = read(request, with_content=self._with_content)
         self._pass_on(request)
         return contents
 

@@ -53,6 +53,11 @@ def _keep(context: click.Context, option: click.Parameter, value: str | None) ->
     metavar="URL",
     help=f"Where Jaeger shows the same traces, for links from the page. Also {JAEGER_VARIABLE}.",
 )
+@click.option(
+    "--keep-content",
+    is_flag=True,
+    help="Keep what was said (prompts, answers, arguments) where spans of other tools hold it.",
+)
 @click.option("--keep", callback=_keep, metavar="TIME", help="Forget tasks older than this: 12h, 30d, 8w.")
 def collect(
     db: Path | None,
@@ -62,6 +67,7 @@ def collect(
     otlp_grpc_port: int,
     phase_spans_to: str | None,
     jaeger_url: str | None,
+    keep_content: bool,
     keep: int | None,
 ) -> None:
     """Receive spans over OTLP, add them up into tasks, and show them on a page.
@@ -94,6 +100,7 @@ def collect(
         token=_token(host),
         phase_spans_to=phase_spans_to,
         jaeger_url=jaeger_url,
+        keep_content=keep_content,
         keep_ns=keep,
     )
     stopping = _stop_on_signals()

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agentprof.model import RawSpan
 from agentprof.vocabularies import is_read
+from agentprof.vocabularies.content import is_content
 from agentprof_collector.receive import Batch, wire
 from agentprof_collector.receive.pieces import PIECE, Malformed, Pieces, TooMuch
 from agentprof_collector.receive.repair import NotRequest, repaired
@@ -32,6 +33,7 @@ _JSON_LIMIT: Final = 8_000_000
 """Values of one request in JSON: 64 MiB of spans have half of it, where texts in them hold JSON too."""
 _HEX = re.compile("[0-9a-fA-F]+")
 _SPAN_ATTRIBUTES = wire.Attributes(is_read)
+_WITH_CONTENT = wire.Attributes(lambda name: is_read(name) or is_content(name))
 _RESOURCE_ATTRIBUTES = wire.Attributes(lambda name: True)
 
 
@@ -108,8 +110,12 @@ class _Request(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(_Request, strict=False)
 
 
-def decode_json(data: bytes | str) -> Batch:
+def decode_json(data: bytes | str, *, with_content: bool = False) -> Batch:
     """The spans of one request in OTLP/JSON.
+
+    Args:
+        data: the request.
+        with_content: whether attributes that hold what was said are wanted.
 
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of traces.
@@ -129,7 +135,7 @@ def decode_json(data: bytes | str) -> Batch:
         for scope_spans in group.scopeSpans or ():
             scope = (scope_spans.scope.name if scope_spans.scope else None) or ""
             for sent in scope_spans.spans or ():
-                span = _from_json(sent, scope, resource)
+                span = _from_json(sent, scope, resource, with_content)
                 if span is None:
                     skipped += 1
                 else:
@@ -174,7 +180,7 @@ def _refuse_other_documents(data: bytes | str) -> None:
         raise NotOtlp(f"expected the key resourceSpans, found {', '.join(sorted(keys)[:5])}")
 
 
-def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | None:
+def _from_json(sent: _Span, scope: str, resource: dict[str, Any], with_content: bool) -> RawSpan | None:
     trace_id, span_id = _text_id(sent.traceId), _text_id(sent.spanId)
     start_ns = _time(sent.startTimeUnixNano)
     if trace_id is None or span_id is None or start_ns is None:
@@ -188,7 +194,11 @@ def _from_json(sent: _Span, scope: str, resource: dict[str, Any]) -> RawSpan | N
         start_ns=start_ns,
         end_ns=_time(sent.endTimeUnixNano),
         status=_enum(sent.status.code if sent.status else None, "STATUS_CODE_", _STATUSES),
-        attributes={pair.key: _json_value(pair.value) for pair in sent.attributes or () if is_read(pair.key)},
+        attributes={
+            pair.key: _json_value(pair.value)
+            for pair in sent.attributes or ()
+            if is_read(pair.key) or (with_content and is_content(pair.key))
+        },
         attributes_count=len(sent.attributes or ()),
         scope=scope,
         resource=resource,
@@ -239,20 +249,25 @@ def _json_value(value: _AnyValue | None) -> Any:
 # --- protobuf ------------------------------------------------------------------------------------
 
 
-def decode_protobuf(data: bytes) -> Batch:
+def decode_protobuf(data: bytes, *, with_content: bool = False) -> Batch:
     """The spans of one request in OTLP protobuf.
+
+    Args:
+        data: the request.
+        with_content: whether attributes that hold what was said are wanted.
 
     Raises:
         NotOtlp: the bytes are no such message, or hold more than is taken at once.
     """
     spans: list[RawSpan] = []
+    wanted = _WITH_CONTENT if with_content else _SPAN_ATTRIBUTES
     if len(data) <= PIECE:
-        return Batch(spans, _add_protobuf(data, spans))
+        return Batch(spans, _add_protobuf(data, spans, wanted))
     pieces = Pieces(data, SPANS_LIMIT)
     skipped = 0
     try:
         for piece in pieces:
-            skipped += _add_protobuf(piece, spans)
+            skipped += _add_protobuf(piece, spans, wanted)
             _check_number(len(spans) + skipped)
     except Malformed as error:
         raise NotOtlp(f"the bytes are no protobuf ExportTraceServiceRequest: {error}") from error
@@ -261,7 +276,7 @@ def decode_protobuf(data: bytes) -> Batch:
     return Batch(spans, skipped + pieces.left_out)
 
 
-def _add_protobuf(data: bytes, spans: list[RawSpan]) -> int:
+def _add_protobuf(data: bytes, spans: list[RawSpan], wanted: wire.Attributes) -> int:
     """Add the spans of a request; how many could not be kept."""
     try:
         ExportTraceServiceRequest.FromString(data)  # Refuses what is not well formed.
@@ -276,7 +291,7 @@ def _add_protobuf(data: bytes, spans: list[RawSpan]) -> int:
         for scope_spans in group.scope_spans:
             scope = scope_spans.scope.name
             for sent in scope_spans.spans:
-                span = _from_protobuf(sent, scope, resource)
+                span = _from_protobuf(sent, scope, resource, wanted)
                 if span is None:
                     skipped += 1
                 else:
@@ -284,7 +299,9 @@ def _add_protobuf(data: bytes, spans: list[RawSpan]) -> int:
     return skipped
 
 
-def _from_protobuf(sent: Any, scope: str, resource: dict[str, Any]) -> RawSpan | None:
+def _from_protobuf(
+    sent: Any, scope: str, resource: dict[str, Any], wanted: wire.Attributes
+) -> RawSpan | None:
     trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
     if not 0 < start_ns <= _LATEST_NS or not _is_id(trace_id) or not _is_id(span_id):
         return None
@@ -298,7 +315,7 @@ def _from_protobuf(sent: Any, scope: str, resource: dict[str, Any]) -> RawSpan |
         start_ns=start_ns,
         end_ns=end_ns if 0 < end_ns <= _LATEST_NS else None,
         status=sent.status.code,
-        attributes=_SPAN_ATTRIBUTES.read(attributes),
+        attributes=wanted.read(attributes),
         attributes_count=len(attributes),
         scope=scope,
         resource=resource,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -11,6 +11,10 @@ from agentprof.model import OutcomeFact, RawSpan
 from agentprof_collector.receive import Batch, logs, metrics, otlp
 from agentprof_collector.receive.exchange import Media, Refused, Request, Signal, unpacked
 from agentprof_collector.receive.otlp import NotOtlp
+
+
+class _DecodeSpans(Protocol):
+    def __call__(self, data: bytes, /, *, with_content: bool) -> Batch: ...
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -28,15 +32,19 @@ class Contents(msgspec.Struct, frozen=True):
     """Of the request, unpacked."""
 
 
-def read(request: Request) -> Contents:
+def read(request: Request, *, with_content: bool = False) -> Contents:
     """Unpack and decode.
+
+    Args:
+        request: as it came.
+        with_content: whether attributes that hold what was said are wanted.
 
     Raises:
         Refused: the sender made a mistake, or the request is too large.
     """
     body = unpacked(request.encoding, request.body)
     try:
-        contents = _READERS[request.signal, request.media](body)
+        contents = _READERS[request.signal, request.media](body, with_content)
     except NotOtlp as error:
         raise Refused(400, str(error)) from error
     except RecursionError as error:
@@ -44,27 +52,30 @@ def read(request: Request) -> Contents:
     return msgspec.structs.replace(contents, size_bytes=len(body))
 
 
-def _spans(decode: Callable[[bytes], Batch]) -> Callable[[bytes], Contents]:
-    def contents(body: bytes) -> Contents:
-        batch = decode(body)
+_Reader = Callable[[bytes, bool], Contents]
+
+
+def _spans(decode: _DecodeSpans) -> _Reader:
+    def contents(body: bytes, with_content: bool) -> Contents:
+        batch = decode(body, with_content=with_content)
         return Contents(spans=batch.spans, skipped=batch.skipped, lost=batch.lost)
 
     return contents
 
 
-def _outcomes(decode: Callable[[bytes], logs.Evaluations]) -> Callable[[bytes], Contents]:
-    def contents(body: bytes) -> Contents:
+def _outcomes(decode: Callable[[bytes], logs.Evaluations]) -> _Reader:
+    def contents(body: bytes, with_content: bool) -> Contents:
         found = decode(body)
         return Contents(outcomes=found.outcomes, dropped=found.dropped)
 
     return contents
 
 
-def _nothing(count: Callable[[bytes], int]) -> Callable[[bytes], Contents]:
-    return lambda body: Contents(dropped=count(body))
+def _nothing(count: Callable[[bytes], int]) -> _Reader:
+    return lambda body, with_content: Contents(dropped=count(body))
 
 
-_READERS: Final[Mapping[tuple[Signal, Media], Callable[[Any], Contents]]] = {
+_READERS: Final[Mapping[tuple[Signal, Media], _Reader]] = {
     ("traces", "protobuf"): _spans(otlp.decode_protobuf),
     ("traces", "json"): _spans(otlp.decode_json),
     ("logs", "protobuf"): _outcomes(logs.decode_protobuf),

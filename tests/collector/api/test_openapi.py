@@ -53,7 +53,7 @@ def test_every_answer_is_as_described(
             assert refused.status == 400
             assert list(misfits(refused.document, schema, described)) == []
             seen += 1
-    assert seen == len(operations.OPERATIONS) == 6
+    assert seen == len(operations.OPERATIONS) == 7
 
 
 def test_the_check_finds_what_does_not_fit(api: Server, described: Document) -> None:
@@ -121,6 +121,7 @@ def test_the_head_of_the_document(described: Document) -> None:
         "get_parts",
         "get_tasks",
         "get_tasks_one",
+        "get_tasks_one_content",
         "get_tasks_one_waterfall",
         "post_tasks_one_outcome",
     ]

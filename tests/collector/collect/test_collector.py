@@ -10,7 +10,11 @@ from typing import Any
 
 import grpc
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from support.collecting import agent_request, collecting
 
 from agentprof.model import OutcomeFact
@@ -158,3 +162,43 @@ def test_beyond_loopback_a_token_is_asked_of_everyone() -> None:
         assert ask(collector.otlp_http_url, "/v1/traces", body, **kind, **right)[0] == 200
         assert ask(collector.url, "/api/v1/tasks", **right)[0] == 200
         assert ask(collector.url, "/healthz")[0] == 200
+
+
+def said_in(content: dict[str, str]) -> bytes:
+    """An export request in JSON with one call that holds what was said."""
+    found = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", **content}
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in found.items()]
+    span = {"traceId": "5" * 32, "spanId": "5" * 16, "name": "chat", "startTimeUnixNano": "5"}
+    span |= {"endTimeUnixNano": "9", "attributes": pairs}
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+
+
+@pytest.mark.parametrize("keep_content", [True, False])
+@pytest.mark.parametrize("media", ["json", "protobuf"])
+def test_what_was_said_is_kept_only_where_that_is_asked_for(
+    media: str, keep_content: bool, tmp_path: Path
+) -> None:
+    """In the store as in the API, in both encodings; never in a summary."""
+    content = {"gen_ai.input.messages": "a canary", "gen_ai.prompt.0.content": "a canary too"}
+    body = said_in(content)
+    if media == "protobuf":
+        message = json_format.ParseDict(
+            json.loads(
+                body.decode().replace("5" * 32, "BQUFBQUFBQUFBQUFBQUFBQ==").replace("5" * 16, "BQUFBQUFBQU=")
+            ),
+            ExportTraceServiceRequest(),
+        )
+        body = message.SerializeToString()
+    content_type = {"json": "application/json", "protobuf": "application/x-protobuf"}[media]
+    with collecting(database=tmp_path / "a.duckdb", keep_content=keep_content) as collected:
+        collector = collected.collector
+        assert ask(collector.otlp_http_url, "/v1/traces", body, content_type=content_type)[0] == 200
+        collector.up_to_date()
+        (task,) = collector.store.tasks()
+        path = f"/api/v1/tasks/{task.task_id}"
+        found = json.loads(ask(collector.url, f"{path}/content")[1])
+        summary = ask(collector.url, path)[1] + ask(collector.url, f"{path}/waterfall")[1]
+        spans = collector.store.spans_of(task.trace_ids)
+    assert [span["content"] for span in found["spans"]] == ([content] if keep_content else [])
+    assert b"canary" not in summary
+    assert any("canary" in repr(span) for span in spans) is keep_content
