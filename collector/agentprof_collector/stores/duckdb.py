@@ -113,8 +113,13 @@ class DuckDbStore:
     ) -> list[TaskSummary]:
         """See `Store.tasks`."""
         question = list_question(which, after, limit)
-        rows = self._file.read(lambda cursor: cursor.execute(*question).fetchall())
-        return [summary_in(text) for (text,) in rows]
+
+        def work(cursor: Cursor) -> list[bytes]:
+            places = [place for (place,) in cursor.execute(*question).fetchall()]
+            packed = dict(_rows(cursor, "select_summaries", places=places)) if places else {}
+            return [packed[place] for place in places]
+
+        return [summary_in(packed) for packed in self._file.read(work)]
 
     def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
         """See `Store.groups`."""

@@ -12,7 +12,7 @@ from agentprof_collector.stores.task_columns import AMOUNTS, KNOWN_SUMS, SUMS
 Parameters = dict[str, Any]
 
 _TOPS: Final = (
-    "WITH chosen AS (FROM tasks WHERE {conditions}), "
+    "WITH chosen AS (SELECT *, rowid AS place FROM tasks WHERE {conditions}), "
     "tops AS (FROM chosen AS c ANTI JOIN chosen AS above ON c.parent_id = above.task_id) "
 )
 _COUNTS: Final = {
@@ -42,7 +42,7 @@ _RANKED: Final = {
 def conditions(which: TaskFilter) -> tuple[str, Parameters]:
     """What must hold of a row of `tasks`, all but `tops`, and the parameters in it."""
     found = {
-        "list_contains($ids::VARCHAR[], task_id)": {"ids": list(which.ids)} if which.ids else None,
+        "task_id IN (SELECT unnest($ids::VARCHAR[]))": {"ids": list(which.ids)} if which.ids else None,
         "name = $name": _given("name", which.name),
         "coalesce(outcome, 'unknown') = $outcome": _given("outcome", which.outcome),
         "list_contains(services, $service)": _given("service", which.service),
@@ -60,9 +60,9 @@ def conditions(which: TaskFilter) -> tuple[str, Parameters]:
 
 
 def list_question(which: TaskFilter, after: ListPlace | None, limit: int | None) -> tuple[str, Parameters]:
-    """A question for summaries in the order of lists."""
+    """A question for the places of tasks in the order of lists."""
     condition, parameters = conditions(which)
-    sql = _TOPS.format(conditions=condition) + f"SELECT summary FROM {'tops' if which.tops else 'chosen'}"
+    sql = _TOPS.format(conditions=condition) + f"SELECT place FROM {'tops' if which.tops else 'chosen'}"
     if after is not None:
         sql += " WHERE start_ns < $start_ns OR (start_ns = $start_ns AND task_id > $task_id)"
         parameters |= {"start_ns": after.start_ns, "task_id": after.task_id}

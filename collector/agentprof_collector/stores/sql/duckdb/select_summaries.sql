@@ -1,0 +1,1 @@
+SELECT rowid, summary FROM tasks WHERE rowid IN (SELECT unnest($places::BIGINT[]));
