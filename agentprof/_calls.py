@@ -70,6 +70,7 @@ class Call:
         "attempts",
         "body",
         "connecting",
+        "headers",
         "hides_usage",
         "owner",
         "status_code",
@@ -117,6 +118,8 @@ class Call:
         self.owner: Any = None
         """The HTTP client that makes the call, where no SDK does."""
         self.status_code: int | None = None
+        self.headers: Any = None
+        """Of the last answer, as pairs of bytes, where what they say is to be kept."""
         said: dict[str, AttributeValue] = {
             attributes.OPERATION: dialect.operation,
             attributes.SERVER_ADDRESS: host,
@@ -352,6 +355,10 @@ class Call:
             said[attributes.ATTEMPT_DURATION] = tuple(self._failed_s)
             said[attributes.ATTEMPT_BACKOFF] = tuple(self._pauses_s)
             said[attributes.ATTEMPT_STATUS] = tuple(self._statuses)
+        if self.headers is not None:
+            from agentprof._headers import say_headers
+
+            say_headers(said, self.headers, refused=not self._answered)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self._say_request(said, body)

@@ -275,6 +275,43 @@ def test_a_cut_stream(server: ModelServer, captured: Captured) -> None:
     assert only(captured)[1][attributes.STREAM_END] == "truncated"
 
 
+# --- headers -------------------------------------------------------------------------------------
+def test_limits_of_the_provider(server: ModelServer, captured: Captured) -> None:
+    """What is allowed and left, and the provider's id of the exchange; of other headers nothing."""
+    server.replies = [
+        Reply.json(
+            MESSAGE,
+            request_id="req_1",
+            anthropic_ratelimit_requests_limit="4000",
+            anthropic_ratelimit_requests_remaining="3999",
+            anthropic_ratelimit_requests_reset="2026-01-01T00:00:00Z",
+            anthropic_ratelimit_input_tokens_remaining="150000",
+            anthropic_organization_id="secret-organization",
+            retry_after="30",
+        )
+    ]
+    with client(server) as to:
+        create(to)
+    said = only(captured)[1]
+    assert {name: value for name, value in said.items() if name.startswith(attributes.RATE_LIMIT)} == {
+        attributes.RATE_LIMIT + "requests.limit": 4000,
+        attributes.RATE_LIMIT + "requests.remaining": 3999,
+        attributes.RATE_LIMIT + "input_tokens.remaining": 150000,
+    }
+    assert said[attributes.REQUEST_ID] == "req_1"
+    assert attributes.RETRY_AFTER not in said
+    assert not any("secret" in str(value) for value in said.values())
+
+
+def test_how_long_a_refusal_asked_to_wait(server: ModelServer, captured: Captured) -> None:
+    """Of the one that ended the call."""
+    server.replies = [refusal(429, retry_after="37", request_id="req_2")]
+    with client(server) as to, pytest.raises(anthropic.RateLimitError):
+        create(to)
+    said = only(captured)[1]
+    assert (said[attributes.RETRY_AFTER], said[attributes.REQUEST_ID]) == (37.0, "req_2")
+
+
 # --- clouds --------------------------------------------------------------------------------------
 def test_vertex(server: ModelServer, captured: Captured) -> None:
     """Its path names the model; the provider is known whatever the host."""
