@@ -82,8 +82,15 @@ class _Item(msgspec.Struct):
     type: str | None = None
 
 
+class _Message(msgspec.Struct):
+    """A message whose content is a list of parts."""
+
+    content: list[msgspec.Raw] | None = None
+
+
 _items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_item: Final = msgspec.json.Decoder(_Item).decode
+_read_content: Final = msgspec.json.Decoder(_Message).decode
 
 
 def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: Key | None) -> None:
@@ -120,8 +127,13 @@ def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, 
         if items is None:
             items = [conversation]
         for item in items:
-            section = _section_of(item)
-            sizes[section] = sizes.get(section, 0) + len(item)
+            section, size = _section_of(item), len(item)
+            if section == "user" and dialect.results_in_messages:
+                results = _size_of_results(item)
+                if results:
+                    sizes["tool_results"] = sizes.get("tool_results", 0) + results
+                    size -= results
+            sizes[section] = sizes.get(section, 0) + size
         if hashed:
             said[attributes.FINGERPRINT_PREFIX] = tuple(_prefixes(digest, items))
     for section, size in sizes.items():
@@ -159,6 +171,15 @@ def _section_of(item: msgspec.Raw) -> str:
     if read.type is not None and read.type.endswith("_output"):
         return "tool_results"
     return "assistant" if read.type is not None else "user"
+
+
+def _size_of_results(item: msgspec.Raw) -> int:
+    """Bytes of the results of tools that stand in a message of the user."""
+    try:
+        parts = _read_content(item).content
+        return sum(len(part) for part in parts or () if _read_item(part).type == "tool_result")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0  # a bare text
 
 
 def _prefixes(digest: Any, items: list[msgspec.Raw]) -> list[str]:

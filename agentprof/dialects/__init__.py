@@ -45,6 +45,8 @@ class Dialect(Protocol):
     """Fields of a request that are a section of the input as a whole, with its name."""
     conversation: str
     """The field whose items each belong to a section; empty: there is none."""
+    results_in_messages: bool
+    """Whether results of tools are parts of the messages of the user."""
     text_key: bytes
     """The key of the text in an event of a stream, with its colon; empty: there is none."""
     type_says_all: bool

@@ -73,6 +73,7 @@ class Messages:
     """Not `messages`, which is also posted to paths of this name by what sends texts and mails."""
     sections: tuple[tuple[str, str], ...] = (("system", "system"), ("tools", "tools"))
     conversation = "messages"
+    results_in_messages = True
     text_key = b'"text":'
     type_says_all = True
     may_be_binary = False

@@ -118,6 +118,7 @@ class Chat:
     request_fields: tuple[str, ...] = ("messages",)
     sections: tuple[tuple[str, str], ...] = (("tools", "tools"), ("functions", "tools"))
     conversation = "messages"
+    results_in_messages = False
     text_key = b'"content":'
     type_says_all = False
     may_be_binary = False

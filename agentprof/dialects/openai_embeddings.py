@@ -35,6 +35,7 @@ class Embeddings:
     request_fields: tuple[str, ...] = ("input", "prompt")
     sections: tuple[tuple[str, str], ...] = (("input", "user"),)
     conversation = ""
+    results_in_messages = False
     text_key = b""
     type_says_all = False
     may_be_binary = False

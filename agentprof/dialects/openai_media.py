@@ -44,6 +44,7 @@ class Media:
     operation = "generate_content"
     sections: tuple[tuple[str, str], ...] = (("prompt", "user"), ("input", "user"))
     conversation = ""
+    results_in_messages = False
     text_key = b""
     type_says_all = False
     may_be_binary = True

@@ -110,6 +110,7 @@ class Responses:
     request_fields: tuple[str, ...] = ("input", "prompt", "previous_response_id", "conversation")
     sections: tuple[tuple[str, str], ...] = (("instructions", "system"), ("tools", "tools"))
     conversation = "input"
+    results_in_messages = False
     text_key = b'"delta":'
     type_says_all = True
     may_be_binary = False

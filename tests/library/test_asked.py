@@ -60,6 +60,32 @@ def test_sections_of_a_chat() -> None:
     assert sections(asked(model="m", messages=[USER])) == {"user": size(USER)}
 
 
+def test_results_of_tools_in_messages_of_the_user() -> None:
+    """Anthropic has them there, as parts beside what the user says."""
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "rain"}
+    parts = [result, {"type": "text", "text": "And now?"}, result]
+    message = {"role": "user", "content": parts}
+    asks = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "w", "input": {}}]}
+    said = asked(
+        "/v1/messages",
+        model="m",
+        max_tokens=1,
+        system="Be brief.",
+        messages=[USER, asks, message],
+        tools=[TOOL],
+    )
+    assert sections(said) == {
+        "system": size("Be brief."),
+        "user": size(USER) + size(message) - 2 * size(result),
+        "assistant": size(asks),
+        "tool_results": 2 * size(result),
+        "tools": size([TOOL]),
+    }
+    assert said[attributes.TOOLS_OFFERED] == 1
+    odd = [{"role": "user", "content": 7}, {"role": "user", "content": [7, None]}]
+    assert sections(asked("/v1/messages", max_tokens=1, messages=odd)) == {"user": sum(map(size, odd))}
+
+
 def test_sections_of_responses() -> None:
     """Instructions are the system's; items belong to a section by role or by type; a bare text is the user's."""
     call = {"type": "function_call", "call_id": "1", "name": "w", "arguments": "{}"}
