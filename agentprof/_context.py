@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
-from agentprof import _baggage
+from agentprof import _baggage, _runtime
 
 if TYPE_CHECKING:
     from agentprof._task import Task
@@ -69,7 +69,9 @@ def span_context() -> Context | None:
 
 def with_task(task: Task, context: Context) -> Context:
     """A context like the given one, inside a task; its baggage says so to other processes of the program."""
-    return otel_context.set_value(_TASK_KEY, task, _baggage.carrying(task, context))
+    if _runtime.active() is not None:
+        context = _baggage.carrying(task, context)
+    return otel_context.set_value(_TASK_KEY, task, context)
 
 
 def with_call(span: Span) -> Context:

@@ -33,7 +33,7 @@ _TEXT_KEYS: Final = frozenset(
         "summary",
     }
 )
-"""In answers of chat, completions, responses and messages. Reasoning that is encrypted and media are under other keys."""
+"""In answers of chat, completions, responses and messages. Encrypted reasoning and media are under other keys."""
 _EVENT_KEYS: Final = ("choices", "delta")
 """Of an event only these add something: others of its fields repeat what came before."""
 _NO_TEXT: Final = b'"response.audio.delta"'

@@ -288,6 +288,23 @@ def test_the_context_ends_with_the_task() -> None:
     assert "baggage" not in injected()
 
 
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize("task_id", ["a b", 'ö,=;%\n"', "x" * 256, "+"])
+def test_ids_of_every_kind_arrive(task_id: str) -> None:
+    """As they are."""
+    with agentprof.task("t", id=task_id):
+        headers = injected()
+    found = _baggage.task_in(received(headers))
+    assert found is not None
+    assert found.id == task_id
+
+
+def test_nothing_is_carried_while_agentprof_is_off() -> None:
+    """A program with marks, in which nobody has switched it on, sends what it always sends."""
+    with agentprof.task("t"):
+        assert "baggage" not in injected()
+
+
 @pytest.mark.parametrize(
     ("header", "rest"),
     [
