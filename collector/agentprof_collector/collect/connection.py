@@ -37,6 +37,13 @@ class Connection(H11Protocol):
         super().data_received(data)
         self._watch_head()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Who has said all that it will may still wait for the answer to it."""
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._cancel_head()

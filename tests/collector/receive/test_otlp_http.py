@@ -105,6 +105,7 @@ REFUSED: list[tuple[int, int, bytes, dict[str, str]]] = [
     (400, 3, b"not json", {"content_type": JSON, "path": LOGS}),
     (400, 3, b'{"resourceMetrics": 5}', {"content_type": JSON, "path": METRICS}),
     (400, 3, b'{"spans": []}', {"content_type": JSON}),
+    (400, 3, b'{"res\xf0Spans": []}', {"content_type": JSON}),
     (400, 3, b"[" * 100_000, {"content_type": JSON}),
     (400, 3, b'{"resourceLogs":' + b"[" * 100_000, {"content_type": JSON, "path": LOGS}),
     (400, 3, SPAN, {"content_encoding": "gzip"}),
@@ -270,6 +271,15 @@ def test_a_body_without_a_length_is_empty(collected: Collected) -> None:
     with collected.connection() as connection:
         connection.sendall(HEAD + b"connection: close\r\n\r\n")
         assert all_that_comes(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_who_closes_its_half_after_the_request_is_answered(collected: Collected) -> None:
+    """And then the connection ends."""
+    with collected.connection() as connection:
+        connection.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(SPAN) + SPAN)
+        connection.shutdown(socket.SHUT_WR)
+        assert all_that_comes(connection).startswith(b"HTTP/1.1 200")
+    assert len(collected.received) == 1
 
 
 def test_half_a_request_is_not_taken(collected: Collected) -> None:
