@@ -51,6 +51,8 @@ class RawUsage(msgspec.Struct):
     output_tokens_details: OutputDetails | None = None
     server_tool_use: dict[str, Any] | None = None
     service_tier: str | None = None
+    speed: str | None = None
+    """`fast` has prices of its own."""
     iterations: list[Iteration] | None = None
 
     def update(self, later: RawUsage) -> None:
@@ -63,7 +65,7 @@ class RawUsage(msgspec.Struct):
 
 def read_usage(raw: RawUsage, answer: Answer) -> None:
     """Note the usage of a whole answer, or of a stream as far as it came."""
-    answer.service_tier = raw.service_tier or answer.service_tier
+    answer.service_tier = "fast" if raw.speed == "fast" else raw.service_tier or answer.service_tier
     for name, uses in (raw.server_tool_use or {}).items():
         # What is billed; a use that failed is among the blocks and not here.
         kind = name.removesuffix(_USES)

@@ -16,7 +16,7 @@ from agentprof.model import Call, Cost, Span, Usage
 from agentprof.pricing.failures import cost_without_usage
 from agentprof.pricing.names import is_hosted_only
 from agentprof.pricing.own import OwnPrices
-from agentprof.pricing.rates import Price, cost_of, tool_kind
+from agentprof.pricing.rates import FREE_TOOLS, ZERO, Price, cost_of, tool_kind
 from agentprof.pricing.table import PriceTable, load_table
 
 __all__ = ["Pricer"]
@@ -79,7 +79,9 @@ class Pricer:
             return None
         if call.provider is None and _is_own_machine(call.server) and not is_hosted_only(call.model):
             return None
-        return table.price(call.provider, call.model, call.service_tier, span.start_ns)
+        # On Bedrock the name that was asked for says where the model runs, and that has a price of its own.
+        model = call.request_model if (call.request_model or "").startswith("global.") else call.model
+        return table.price(call.provider, model or call.model, call.service_tier, span.start_ns)
 
     def _tool_rates(self, span: Span, call: Call, usage: Usage, price: Price) -> dict[str, Decimal]:
         """USD per use of each server-side tool that has a price, agentprof.yaml before the table."""
@@ -89,6 +91,8 @@ class Pricer:
             if rate is None:
                 listed = price if price.source == "table" else self._listed(span, call)
                 rate = listed.rates(usage.input).server_tools.get(tool_kind(kind)) if listed else None
+            if rate is None and tool_kind(kind) in FREE_TOOLS:
+                rate = ZERO
             if rate is not None:
                 rates[kind] = rate
         return rates

@@ -21,11 +21,18 @@ _KINDS = {
     "web_search_call": "web_search",
     "web_search_preview": "web_search",
     "web_search_requests": "web_search",
+    "bash_code_execution": "code_execution",
     "code_execution_requests": "code_execution",
     "code_interpreter": "code_execution",
     "code_interpreter_call": "code_execution",
+    "text_editor_code_execution": "code_execution",
+    "tool_search_tool_bm25": "tool_search",
+    "tool_search_tool_regex": "tool_search",
     "x_search": "social_search",
 }
+
+FREE_TOOLS = frozenset({"mcp", "tool_search", "web_fetch"})
+"""Kinds for which providers take nothing beyond the tokens; a table that knows better wins."""
 
 
 def tool_kind(kind: str) -> str:

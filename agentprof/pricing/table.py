@@ -148,7 +148,10 @@ def _context(tier: str | None) -> dict[str, str]:
     """The request context by which the table selects variants of a price."""
     if not tier:
         return {}
-    return {"processing": "batch"} if _is_batch(tier) else {"service_tier": tier.lower()}
+    if _is_batch(tier):
+        return {"processing": "batch"}
+    name = tier.lower()
+    return {"service_tier": name, "speed": name} if name == "fast" else {"service_tier": name}
 
 
 def _starts_ns(model: ModelInfo) -> list[int]:

@@ -131,6 +131,12 @@ def test_a_whole_answer() -> None:
     assert answer.error_type is None
 
 
+def test_a_fast_answer() -> None:
+    """Its speed is what it is billed by."""
+    assert whole(usage=USAGE | {"speed": "fast"}).service_tier == "fast"
+    assert whole(usage=USAGE | {"speed": "standard"}).service_tier == "priority"
+
+
 def test_an_error_in_the_body() -> None:
     """Its kind is kept, never its message."""
     answer = whole(type="error", error={"type": "overloaded_error", "message": "what you asked"})

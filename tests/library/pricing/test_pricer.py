@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from agentprof.config import Config, ModelPrice, SelfHosted, parse_config
@@ -142,6 +143,33 @@ def test_server_side_tools_are_priced_where_the_table_has_them(
     assert found.by_class_usd == {"server_tools": Decimal(usd)}
     assert found.amount_usd == Decimal(usd)
     assert found.unpriced == ()
+
+
+@pytest.mark.parametrize("kind", ["web_fetch", "tool_search_tool_bm25", "tool_search_tool_regex", "mcp"])
+def test_server_side_tools_that_cost_nothing_beyond_their_tokens(kind: str) -> None:
+    """They leave nothing out of the cost."""
+    usage = Usage(input=1000, output=0, server_tools={kind: 3})
+    found = cost(a_call(usage, provider="anthropic", model="claude-sonnet-4-5"))
+    assert (found.amount_usd, found.unpriced) == (Decimal("0.003"), ())
+
+
+def test_a_fast_answer_has_its_own_price() -> None:
+    """Anthropic answers some models faster for more."""
+    usage = Usage(input=1000, output=1000)
+    plain = cost(a_call(usage, provider="anthropic", model="claude-opus-4-8", tier="standard"))
+    fast = cost(a_call(usage, provider="anthropic", model="claude-opus-4-8", tier="fast"))
+    assert (plain.amount_usd, fast.amount_usd) == (Decimal("0.03"), Decimal("0.06"))
+
+
+def test_bedrock_names_where_a_model_runs() -> None:
+    """The name that was asked for tells it, the name of the answer does not."""
+    usage = Usage(input=1000, output=0, cache_write=1000, cache_write_1h=400)
+    call = a_call(usage, provider="aws.bedrock", model="claude-sonnet-4-5-20250929")
+    assert call.call is not None
+    asked = "global.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    everywhere = msgspec.structs.replace(call, call=msgspec.structs.replace(call.call, request_model=asked))
+    assert cost(call).amount_usd == (600 * Decimal("4.125") + 400 * Decimal("6.6")) / 10**6
+    assert cost(everywhere).amount_usd == (600 * Decimal("3.75") + 400 * Decimal(6)) / 10**6
 
 
 def test_a_server_side_tool_without_a_price_is_named_and_the_rest_priced() -> None:
