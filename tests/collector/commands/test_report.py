@@ -161,7 +161,7 @@ def test_calls(report: Any, demo_run: Demo) -> None:
         assert sum(phases) == int(row["duration_ns"])
         assert int(row["tokens.input"]) == call["tokens"]["input"]
         assert int(row["input_bytes.user"]) == call["input_bytes"]["user"] > 0
-        assert len(row["fingerprint"]) == 16
+        assert re.fullmatch("[0-9a-f]{8}-[0-9a-f]{16}", row["fingerprint"])
         assert row["error"] == "false"
 
 
