@@ -69,7 +69,8 @@ class Pricer:
             return cost_without_usage(span)
         price = own or self._listed(span, call)
         if price is not None:
-            return cost_of(usage, price, self._tool_rates(span, call, usage, price))
+            tool_rates = self._tool_rates(span, call, usage, price) if usage.server_tools else {}
+            return cost_of(usage, price, tool_rates)
         version = self.table_version
         return None if version is None else Cost(unpriced=("unknown_model",), table=version)
 

@@ -96,18 +96,24 @@ def cost_of(usage: Usage, price: Price, tool_rates: Mapping[str, Decimal]) -> Co
         kept = max((usage.cache_write or 0) - kept_1h, 0)
         read = usage.cache_read or 0
         fresh = usage.input - read - kept - kept_1h
-        _add(classes, "input", fresh - _add_media(classes, usage, rates, "input_", fresh), rates.input)
-        _add(classes, "cache_read", read, rates.cache_read)
-        _add(classes, "cache_write", kept, rates.cache_write)
-        _add(classes, "cache_write_1h", kept_1h, rates.cache_write_1h)
+        if usage.media:
+            fresh -= _add_media(classes, usage, rates, "input_", fresh)
+        _add(classes, "input", fresh, rates.input)
+        if read or kept or kept_1h:
+            _add(classes, "cache_read", read, rates.cache_read)
+            _add(classes, "cache_write", kept, rates.cache_write)
+            _add(classes, "cache_write_1h", kept_1h, rates.cache_write_1h)
     if usage.output is not None:
         reasoning = min(usage.reasoning or 0, usage.output)
         said = usage.output - reasoning
-        _add(classes, "output", said - _add_media(classes, usage, rates, "output_", said), rates.output)
-        _add(classes, "output", reasoning, rates.reasoning)
+        if usage.media:
+            said -= _add_media(classes, usage, rates, "output_", said)
+        _add(classes, "output", said, rates.output)
+        if reasoning:
+            _add(classes, "output", reasoning, rates.reasoning)
     if (usage.input is None and rates.input) or (usage.output is None and rates.output):
         unpriced.append("no_usage")
-    if any(name not in rates.media for name in usage.media):
+    if usage.media and not usage.media.keys() <= rates.media.keys():
         unpriced.append("unknown_model")
     if rates.request:
         _add(classes, "request", 1, rates.request)
@@ -142,7 +148,7 @@ def total(classes: Mapping[str, Decimal]) -> Decimal:
     """The exact sum of the parts of a cost."""
     amount = ZERO
     for part in classes.values():
-        amount = EXACT.add(amount, part)
+        amount = EXACT.add(amount, part) if amount else part
     return amount
 
 

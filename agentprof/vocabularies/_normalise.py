@@ -14,6 +14,7 @@ from agentprof.vocabularies._table import MERGED
 _CLIENT, _SERVER = 3, 2
 _ERROR = 2
 _NOTHING: Mapping[str, Any] = {}
+_MEDIA = frozenset(MEDIA)
 _TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
 
 # Deprecated provider names, with today's spelling
@@ -72,13 +73,7 @@ def normalise(raw: RawSpan) -> Span:
         attributes_count=len(found) if raw.attributes_count is None else raw.attributes_count,
         task=mark,
         call=_call(found, reading, fields, ours) if kind == "model" else None,
-        tool=Tool(
-            call_id=values.text(fields.get("tool_call_id")),
-            cost=own.cost(ours),
-            fingerprint=values.text(ours.get(a.FINGERPRINT_ARGUMENTS)),
-        )
-        if kind == "tool"
-        else None,
+        tool=_tool(fields, ours) if kind == "tool" else None,
         evidence=_evidence(role, ours) if role is not None else None,
         server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
         run=_run(raw) if starts else {},
@@ -121,6 +116,14 @@ def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str 
 
 def _model(fields: Mapping[str, Any]) -> str | None:
     return values.text(fields.get("model")) or values.text(fields.get("request_model"))
+
+
+def _tool(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Tool:
+    call_id = values.text(fields.get("tool_call_id"))
+    if not ours:
+        return Tool(call_id=call_id)
+    fingerprint = values.text(ours.get(a.FINGERPRINT_ARGUMENTS))
+    return Tool(call_id=call_id, cost=own.cost(ours), fingerprint=fingerprint)
 
 
 def _call(
@@ -181,19 +184,22 @@ def _server(fields: Mapping[str, Any]) -> str | None:
 
 
 def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
-    found = {name: values.count(fields[name]) for name in _TOKENS if name in fields}
+    found: dict[str, Any] = {}
+    for name in _TOKENS:
+        if name in fields and (tokens := values.count(fields[name])) is not None:
+            found[name] = tokens
     tools = own.server_tools(ours) if ours else {}
-    if all(tokens is None for tokens in found.values()) and not tools:
+    if not found and not tools:
         return None
-    cached = (found.get("cache_read") or 0) + (found.get("cache_write") or 0)
-    tokens_in = found.get("input")
-    if tokens_in is not None and tokens_in < cached:
+    cached = found.get("cache_read", 0) + found.get("cache_write", 0)
+    if cached and found.get("input", cached) < cached:
         # A part cannot be larger than the whole: this producer counts cached tokens beside the input.
-        found["input"] = tokens_in + cached
+        found["input"] += cached
     media = own.media(ours) if ours else {}
-    for name in MEDIA:
-        if name in fields and (tokens := values.count(fields[name])):
-            media.setdefault(name, tokens)
+    if not _MEDIA.isdisjoint(fields):
+        for name in MEDIA:
+            if name in fields and (tokens := values.count(fields[name])):
+                media.setdefault(name, tokens)
     estimated = values.flag(ours.get(a.USAGE_ESTIMATED)) or False
     return Usage(**found, server_tools=tools, media=media, estimated=estimated)
 
