@@ -9,6 +9,7 @@ import msgspec
 
 from agentprof.model import SpanKind
 from agentprof.vocabularies.agentprof_own import AGENTPROF
+from agentprof.vocabularies.anthropic_sdk import ANTHROPIC_SDK
 from agentprof.vocabularies.engines import VLLM
 from agentprof.vocabularies.openinference import OPENINFERENCE
 from agentprof.vocabularies.openllmetry import OPENLLMETRY
@@ -18,7 +19,14 @@ from agentprof.vocabularies.shape import KindRule, Vocabulary
 # Own names first: what agentprof measured beats what another instrumentation of the same span says.
 # Then by how explicit the kind is: OpenInference and OpenLLMetry name it in every span, GenAI names an
 # operation; an engine's spans have only latencies.
-VOCABULARIES: tuple[Vocabulary, ...] = (AGENTPROF, OPENINFERENCE, OPENLLMETRY, OTEL_GENAI, VLLM)
+VOCABULARIES: tuple[Vocabulary, ...] = (
+    AGENTPROF,
+    OPENINFERENCE,
+    OPENLLMETRY,
+    OTEL_GENAI,
+    ANTHROPIC_SDK,
+    VLLM,
+)
 
 
 class Place(NamedTuple):

@@ -19,7 +19,6 @@ OTEL_GENAI = Vocabulary(
         "stream": ("gen_ai.request.stream", "gen_ai.request.is_stream"),
         "service_tier": (
             "openai.response.service_tier",
-            "anthropic.response.service_tier",
             "gen_ai.openai.response.service_tier",
         ),
         "tool_name": ("gen_ai.tool.name",),
