@@ -16,6 +16,8 @@ from agentprof_collector.reports import REPORTS, Document, ReportName, asked, to
 from agentprof_collector.reports.selection import By, Selection
 from agentprof_collector.sources import open_source
 
+_TASKS_BESIDE_GROUPS = 1_000
+"""Who asks for groups wants those: of very many tasks the rows would take minutes and gigabytes."""
 _TIME = "90m, 24h or 7d back from now, or 2026-11-30T12:00:00Z"
 
 T = TypeVar("T")
@@ -73,7 +75,10 @@ def _reads(read: Callable[[str], T]) -> Callback:
 )
 @click.option("--search", metavar="TEXT", help="Only tasks whose name or id contains the text.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; default 30 in a table."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most N rows; default 30 in a table, 1,000 tasks beside groups in JSON.",
 )
 @click.option("--after", metavar="CURSOR", help="The next rows: the value of next in the JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV with fixed columns; times in ns.")
@@ -133,7 +138,7 @@ def report(
         since_ns=since,
         until_ns=until,
         search=search,
-        limit=limit if limit or as_json or as_csv else terminal.DEFAULT_ROWS,
+        limit=limit or _default_limit(group_by, in_full=as_json or as_csv),
         after=after,
     )
     report_name = _report_name(selection, calls)
@@ -142,6 +147,12 @@ def report(
     with open_source(db, url) as source:
         document = source.document(report_name, selection)
     _show(report_name, document, as_json=as_json, as_csv=as_csv)
+
+
+def _default_limit(group_by: str | None, *, in_full: bool) -> int | None:
+    if not in_full:
+        return terminal.DEFAULT_ROWS
+    return None if group_by is None else _TASKS_BESIDE_GROUPS
 
 
 def _check_cursor(name: ReportName, after: str) -> None:

@@ -82,6 +82,17 @@ def test_filters(report: Any, arguments: list[str], names: list[str]) -> None:
     assert [group["tasks"] for group in document["groups"]] == ([len(names)] if names else [])
 
 
+def test_tasks_beside_groups_are_a_page(report: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are over all tasks; of the tasks themselves there is a page, and where the next begins."""
+    monkeypatch.setattr("agentprof_collector.commands.report._TASKS_BESIDE_GROUPS", 2)
+    document = json.loads(report("--json", "--group-by", "outcome"))
+    assert (sum(group["tasks"] for group in document["groups"]), len(document["tasks"])) == (5, 2)
+    assert document["selection"] == {"group_by": "outcome", "limit": 2}
+    following = json.loads(report("--json", "--group-by", "outcome", "--after", document["next"]))
+    assert following["groups"] == document["groups"]
+    assert not {t["task_id"] for t in following["tasks"]} & {t["task_id"] for t in document["tasks"]}
+
+
 def test_groups(report: Any, demo_run: Demo) -> None:
     """By label: counts, sums and the wall's quantiles with their number."""
     groups = json.loads(report("--json", "--group-by", "label.customer"))["groups"]
