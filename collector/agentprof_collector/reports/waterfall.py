@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from agentprof.money import with_plain_amounts
-from agentprof.rollup.waterfall import SpanRow, waterfall
-from agentprof.summary import TOKENS
+from agentprof.rollup.waterfall import waterfall
 from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.recompute import spans_of_tasks
-from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, the_task
 from agentprof_collector.stores import Store
-
-_COLUMNS = tuple(
-    column
-    for field in SpanRow.__struct_fields__
-    for column in ((f"tokens.{name}" for name in TOKENS) if field == "tokens" else (field,))
-)
 
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
@@ -40,8 +31,3 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "count": found.total,
         "spans": with_plain_amounts(msgspec.to_builtins(found.rows, builtin_types=(Decimal,))),
     }
-
-
-def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a run."""
-    return [flat_row(row, _COLUMNS) for row in document["spans"]]

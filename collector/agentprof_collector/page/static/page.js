@@ -4,7 +4,8 @@
   const mark = document.querySelector("[data-live]");
   if (!mark) return;
   const status = mark.querySelector("[data-status]");
-  const pause = Number(mark.dataset.live) * 1000;
+  const least = Number(mark.dataset.live) * 1000;
+  let pause = least;
   let timer = 0;
 
   const isBusy = () => {
@@ -16,9 +17,12 @@
   const renew = async () => {
     if (!isBusy()) {
       try {
+        const begin = performance.now();
         const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
         if (!response.ok) throw new Error(String(response.status));
         const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+        // A page that takes long to make is asked for less often.
+        pause = Math.max(least, 10 * (performance.now() - begin));
         const region = fresh.getElementById("live");
         const old = document.getElementById("live");
         if (region && old && region.innerHTML !== old.innerHTML) {
