@@ -90,10 +90,12 @@ class CollectProcess:
         """There is room again."""
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
 
-    def resident_bytes(self) -> int:
-        """Memory it has in hand now."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    def largest_resident_bytes(self) -> int:
+        """The most memory it has had in hand until now."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        raise KeyError("VmHWM")
 
     def kill(self) -> None:
         """`kill -9`."""
