@@ -222,7 +222,7 @@ class Call:
 
     def arrivals(self, decoder: Any | None) -> Arrivals:
         """What will arrive of the body, for an observer that is not one of `_streams`."""
-        self._arrivals = Arrivals(self._dialect, self._answer, decoder)
+        self._arrivals = Arrivals(self._dialect, self._answer, decoder, self._stream)
         _reading.add(self)
         return self._arrivals
 
@@ -236,7 +236,7 @@ class Call:
         """The headers of an answer are there; its body is still to be read by the program."""
         self._answered = True
         self.status_code = response.status_code
-        self._arrivals = _streams.observe(response, self, self._dialect, self._answer)
+        self._arrivals = _streams.observe(response, self, self._dialect, self._answer, self._stream)
         if self._arrivals is not None:
             _reading.add(self)
 

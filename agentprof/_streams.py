@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentprof import _guard
 from agentprof._clock import stamp_ns
 from agentprof._hidden_usage import UsageFilter
-from agentprof.dialects import CONTENT, NOTHING, Answer, Dialect, EventReader
+from agentprof.dialects import CONTENT, NOTHING, Answer, Dialect, EventReader, Frames
 from agentprof.dialects._shape import Shape, shape_of
 from agentprof.dialects._sse import Events
 
@@ -45,6 +45,7 @@ class Arrivals:
         "_read",
         "_shape",
         "_size",
+        "_stream",
         "answer",
         "first_chunk",
         "first_content",
@@ -53,7 +54,10 @@ class Arrivals:
         "token_stamps",
     )
 
-    def __init__(self, dialect: Dialect, answer: Answer, decoder: Any | None) -> None:
+    def __init__(self, dialect: Dialect, answer: Answer, decoder: Any | None, stream: bool) -> None:
+        """Args:
+        stream: Whether the request asked for a stream.
+        """
         self.answer = answer
         self.first_chunk: int | None = None
         self.last_chunk: int | None = None
@@ -63,7 +67,8 @@ class Arrivals:
         """One for each arrival with tokens."""
         self._dialect = dialect
         self._decoder = decoder
-        self._events = Events()
+        self._stream = stream
+        self._events: Frames = Events()
         self._read: EventReader | None = None
         """None: a whole body, as far as is known."""
         self._shape: Shape | None = None
@@ -118,7 +123,11 @@ class Arrivals:
         if data and self.first_chunk is None:
             self.first_chunk = now
             start = data.lstrip()
-            if start[:1] not in (b"{", b"["):
+            frames = self._dialect.frames(start) if self._stream else None
+            if frames is not None:
+                self._events = frames
+                self._read = self._dialect.event_reader(self.answer)
+            elif start[:1] not in (b"{", b"["):
                 if self._dialect.may_be_binary and not start.startswith(_EVENT_STARTS):
                     self._keeps = False
                 else:
@@ -257,8 +266,11 @@ def _class_for(stream: Any) -> type | None:
     return found
 
 
-def observe(response: Any, call: Call, dialect: Dialect, answer: Answer) -> Arrivals | None:
+def observe(response: Any, call: Call, dialect: Dialect, answer: Answer, stream: bool) -> Arrivals | None:
     """Start to observe a response of httpx or httpx2 whose body has not been read.
+
+    Args:
+        stream: Whether the request asked for a stream.
 
     Returns:
         What will arrive, or None if the response cannot be observed.
@@ -268,7 +280,7 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer) -> Arri
     kind = _class_for(stream)
     if kind is None:
         return None
-    arrivals = Arrivals(dialect, answer, _decoder_for(response))
+    arrivals = Arrivals(dialect, answer, _decoder_for(response), stream)
     observed = kind(stream, arrivals, call)
     setattr(holder, name, observed)
     if call.hides_usage:

@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol
 
 from agentprof.dialects import openai_chat, openai_embeddings, openai_media, openai_responses
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
-from agentprof.dialects._fields import fields_of, is_true, text_in
+from agentprof.dialects._fields import fields_of, flag_in, text_in
+from agentprof.dialects._format import Format, Frames, Told
 
 __all__ = [
     "CONTENT",
@@ -24,6 +25,9 @@ __all__ = [
     "Asked",
     "Dialect",
     "EventReader",
+    "Format",
+    "Frames",
+    "Told",
     "asked_by",
     "asked_in",
     "dialect_of",
@@ -56,6 +60,20 @@ class Dialect(Protocol):
     """Whether a stream has usage only if the request asks for it with `stream_options`."""
     may_be_binary: bool
     """Whether an answer may be neither JSON nor events."""
+    needs_model: bool
+    """Whether a body without a model is none of its requests: others post such bodies to such paths."""
+    path_tells: bool
+    """Whether the path says model and streaming, and only some paths with its endings are its own."""
+    streams_unasked: bool
+    """Whether an answer is streamed unless the request says otherwise."""
+    provider: str | None
+    """Who serves it where the host does not tell; None: anybody may."""
+
+    def told_by(self, path: str) -> Told | None:
+        """What the path says; None: it is no path of this format."""
+
+    def frames(self, start: bytes) -> Frames | None:
+        """What splits a stream that begins with these bytes; None: it is one of server-sent events."""
 
     def asked(self, body: bytes) -> Asked:
         """Read a request."""
@@ -120,23 +138,28 @@ def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:
     """What the body of a POST asks for, or None if it is no request of this dialect.
 
     Args:
-        path: Where it is sent: on a deployment of Azure the path says the model, and the body need not.
+        path: Where it is sent: in some formats, and on a deployment of Azure, it says the model, and the body
+            need not.
     """
     fields = fields_of(body)
-    return asked_by(dialect, path, fields, text_in(fields.get("model")), is_true(fields.get("stream")))
+    return asked_by(dialect, path, fields, text_in(fields.get("model")), flag_in(fields.get("stream")))
 
 
-def asked_by(dialect: Dialect, path: str, names: Container[str], model: Any, stream: bool) -> Asked | None:
+def asked_by(dialect: Dialect, path: str, names: Container[str], model: Any, stream: Any) -> Asked | None:
     """What an object with these names asks for, or None if it is no request of this dialect.
 
     Args:
         model: Value of its field of that name.
+        stream: Value of its field of that name.
     """
     found = next((name for name in dialect.request_fields if name in names), None)
     if found is None:
         return None
+    if dialect.path_tells:
+        told = dialect.told_by(path)
+        return None if told is None else Asked(model=told.model, stream=told.stream)
     if not isinstance(model, str):
-        if found not in _TELLING_FIELDS and "/deployments/" not in path:
+        if dialect.needs_model or (found not in _TELLING_FIELDS and "/deployments/" not in path):
             return None
         model = None
-    return Asked(model=model, stream=stream)
+    return Asked(model=model, stream=dialect.streams_unasked if stream is None else stream is True)

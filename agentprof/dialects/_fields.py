@@ -35,6 +35,7 @@ def text_in(raw: msgspec.Raw | None) -> str | None:
         return None
 
 
-def is_true(raw: msgspec.Raw | None) -> bool:
-    """Whether a value is `true`."""
-    return raw is not None and bytes(memoryview(raw)[:5]) == b"true"
+def flag_in(raw: msgspec.Raw | None) -> bool | None:
+    """Whether a value is `true`; None where there is none."""
+    start = bytes(memoryview(raw)[:4]) if raw is not None else b"null"
+    return None if start == b"null" else start == b"true"

@@ -8,6 +8,7 @@ import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
 from agentprof.dialects._anthropic_usage import RawUsage, read_usage
+from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
 
@@ -63,7 +64,7 @@ _OF_SERVER: Final = "server_tool_use"
 _OF_MCP: Final = "mcp_tool_use"
 
 
-class Messages:
+class Messages(Format):
     """Messages."""
 
     name = "anthropic.messages"

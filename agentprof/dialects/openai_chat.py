@@ -8,6 +8,7 @@ import msgspec
 
 from agentprof import engines
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
@@ -109,7 +110,7 @@ _read_body = Tolerant(Body)
 _read_chunk = Tolerant(Chunk)
 
 
-class Chat:
+class Chat(Format):
     """Chat completions."""
 
     name = "openai.chat"

@@ -8,6 +8,7 @@ import msgspec
 
 from agentprof import engines
 from agentprof.dialects._answer import NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
@@ -26,7 +27,7 @@ _read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 
 
-class Embeddings:
+class Embeddings(Format):
     """Embeddings."""
 
     name = "openai.embeddings"

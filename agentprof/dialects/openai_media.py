@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
@@ -38,7 +39,7 @@ _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
 
 
-class Media:
+class Media(Format):
     """What images, audio and moderations have in common."""
 
     operation = "generate_content"

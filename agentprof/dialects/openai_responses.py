@@ -9,6 +9,7 @@ import msgspec
 
 from agentprof import engines
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
@@ -101,7 +102,7 @@ _read_event = Tolerant(Event)
 _read_envelope = Tolerant(Envelope)
 
 
-class Responses:
+class Responses(Format):
     """Responses."""
 
     name = "openai.responses"

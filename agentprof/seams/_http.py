@@ -79,7 +79,7 @@ def begin(
         asked.stream is True,
         host,
         port or _PORTS.get(scheme),
-        provider_of(host),
+        provider_of(host) or dialect.provider,
     )
     call.owner = owner
     call.body = body

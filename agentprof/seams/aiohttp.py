@@ -82,7 +82,7 @@ def _asked(dialect: Dialect, path: str, kwargs: dict[str, Any]) -> Asked | None:
     """What the body asks for: of an object only the names are looked at, what is not at hand not at all."""
     sent, data = kwargs.get("json"), kwargs.get("data")
     if isinstance(sent, dict):
-        return asked_by(dialect, path, sent, sent.get("model"), sent.get("stream") is True)
+        return asked_by(dialect, path, sent, sent.get("model"), sent.get("stream"))
     if isinstance(data, str):
         data = data.encode()
     return asked_in(dialect, path, data) if isinstance(data, bytes) else None
