@@ -41,6 +41,10 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     first_token_ns: int | None
     first_content_ns: int | None
     tokens: Tokens
+    usage_estimated: bool
+    """The tokens are an estimate."""
+    service_tier: str | None
+    """As the provider names it; `batch` for a result of a batch, whose times nobody knows."""
     cost_usd: Decimal | None
     unpriced: list[str]
     input_bytes: dict[str, int]
@@ -92,6 +96,8 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 first_token_ns=call.first_token_ns,
                 first_content_ns=call.first_content_ns,
                 tokens=tokens_of(node),
+                usage_estimated=call.usage is not None and call.usage.estimated,
+                service_tier=call.service_tier,
                 cost_usd=cost_of(node),
                 unpriced=list(call.cost.unpriced) if call.cost is not None else [],
                 input_bytes=call.input_bytes,

@@ -9,6 +9,7 @@ from support.spans import TASK, call, cost, task
 
 from agentprof.model import Usage
 from agentprof.rollup import roll_up
+from agentprof.rollup.calls import call_rows
 
 REPORTED = Usage(input=100, output=6)
 ESTIMATED = Usage(input=70, output=9, reasoning=1, estimated=True)
@@ -48,3 +49,15 @@ def test_what_is_estimated_is_counted() -> None:
     assert found.cost_usd == 14
     assert found.unpriced["abandoned_attempts"] == 1
     assert [(warning.code, warning.count) for warning in found.warnings] == [("usage_estimated", 2)]
+    assert [row.usage_estimated for row in call_rows(TASK, [task("root", 0, 100), whole])] == [True]
+
+
+def test_rows_of_calls_tell_batches_apart() -> None:
+    """By their tier: a call without a length is none that was fast."""
+    at_once = call("a", 10, 40, "root", usage=REPORTED)
+    of_batch = call("b", 50, 50, "root", usage=REPORTED, service_tier="batch")
+    rows = call_rows(TASK, [task("root", 0, 100), at_once, of_batch])
+    assert [(row.service_tier, row.duration_ns, row.usage_estimated) for row in rows] == [
+        (None, 30, False),
+        ("batch", 0, False),
+    ]
