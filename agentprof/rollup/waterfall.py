@@ -49,6 +49,8 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     first_token_ns: int | None
     tokens: Tokens
     cost_usd: Decimal | None
+    has_content: bool
+    """What was said in it is kept beside it."""
 
 
 class Waterfall(NamedTuple):
@@ -94,6 +96,7 @@ def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> 
             first_token_ns=node.call.first_token_ns if node.call is not None else None,
             tokens=tokens_of(node),
             cost_usd=cost_of(node),
+            has_content=bool(node.span.content),
         )
         for node, depth, _ in kept
     ]

@@ -68,6 +68,7 @@ def task_view(
         "traces_hidden": len(summary["trace_ids"][_TRACES:]),
         "json": links.task_json(task_id),
         "waterfall_json": links.task_json(task_id, "/waterfall"),
+        "content_json": links.task_json(task_id, "/content"),
         "record": f"{links.task(task_id)}/outcome",
         "proof": form.proof(task_id),
         "live": not shown["complete"],

@@ -25,6 +25,7 @@ def waterfall_view(document: Mapping[str, Any]) -> dict[str, Any]:
         "ticks": scale.ticks(),
         "hidden": document["count"] - len(document["spans"]),
         "shortest": fmt.duration(min(row["duration_ns"] for row in document["spans"])),
+        "has_content": any(row["has_content"] for row in document["spans"]),
         "services": len({row["service"] for row in document["spans"]}) > 1,
     }
 

@@ -100,3 +100,21 @@ def test_content_reaches_no_page_and_no_answer() -> None:
     assert [path for path, answered in found.items() if MARK in answered.text] == []
     assert "private task" in Markup(found["/tasks/private"].text).text
     assert found["/api/v1/tasks/private/waterfall"].document["count"] == 3
+
+
+def test_content_that_is_kept_stands_in_its_own_place() -> None:
+    """Where the collector was told to keep it, the page says where it is, and shows none of it."""
+    with Collector(
+        open_store(None), None, Pricer(load_config(None)), Options(keep_content=True)
+    ) as collector:
+        connection = http.client.HTTPConnection(collector.otlp_http_url.removeprefix("http://"), timeout=30)
+        connection.request("POST", "/v1/traces", request(), {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        server = Server(int(collector.url.rpartition(":")[2]))
+        page = server.ask("/tasks/private").text
+        kept = server.ask("/api/v1/tasks/private/content").text
+        lists = [server.ask(path).text for path in ("/", "/api/v1/calls", "/api/v1/tasks/private/waterfall")]
+    assert Markup(page).of("a", href="/api/v1/tasks/private/content")
+    assert MARK in kept
+    assert [text for text in (page, *lists) if MARK in text] == []

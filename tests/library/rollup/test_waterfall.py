@@ -52,6 +52,7 @@ def test_a_call_has_its_phases_in_order() -> None:
             error=True,
             error_type="Cut",
             service="worker",
+            content={"output": "said"},
         ),
     ]
     ask = waterfall(TASK, spans).rows[1]
@@ -65,7 +66,7 @@ def test_a_call_has_its_phases_in_order() -> None:
     assert (ask.attempts, ask.first_token_ns, str(ask.cost_usd)) == (2, 60, "0.5")
     assert (ask.tokens["input"], ask.tokens["output"], ask.tokens["reasoning"]) == (7, 3, None)
     assert (ask.error, ask.error_type, ask.service) == (True, "Cut", "worker")
-    assert (ask.trace_id, ask.span_id) == (TRACE, "ask")
+    assert (ask.trace_id, ask.span_id, ask.has_content) == (TRACE, "ask", True)
 
 
 def test_of_many_the_longest_with_all_above_them() -> None:
