@@ -60,11 +60,14 @@ def roll_up(task_id: str, spans: Iterable[Span], facts: Facts | None = None) -> 
         ValueError: there are no spans.
     """
     with localcontext(EXACT):
-        return _summary(task_id, without_copies(spans), facts or Facts())
+        kept = without_copies(spans)
+        tree = _plain_tree(task_id, kept)
+        summary = _summary(task_id, kept, tree, facts or Facts())
+    tree.take_apart()
+    return summary
 
 
-def _summary(task_id: str, kept: list[Span], facts: Facts) -> TaskSummary:
-    tree = _plain_tree(task_id, kept)
+def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSummary:
     root = tree.root
     profile = profiled(tree)
     mark = _mark(kept, task_id, root)

@@ -24,7 +24,9 @@ def missing_from(call: Call | None) -> tuple[str, ...]:
         reasons: tuple[str, ...] = ("no_usage",) if without_usage(call) else ("unknown_model",)
     else:
         reasons = call.cost.unpriced
-    return tuple(r for r in reasons if not (r == "no_usage" and call.stream_end in LEFT_EARLY))
+    if not reasons or call.stream_end not in LEFT_EARLY:
+        return reasons
+    return tuple(reason for reason in reasons if reason != "no_usage")
 
 
 def has_unpriced_media(call: Call | None) -> bool:
@@ -47,7 +49,7 @@ def _is_reported(call: Call) -> bool:
 
 def abandoned_attempts(call: Call | None) -> int:
     """Exchanges that were given up after their request had left, a stream that was left early among them."""
-    if call is None:
+    if call is None or (call.stream_end is None and not call.failed_attempts):
         return 0
     left_early = call.stream_end in LEFT_EARLY and not _is_reported(call)
     return sum(attempt.status in ABANDONED for attempt in call.failed_attempts) + left_early

@@ -87,6 +87,11 @@ class Tree:
                     node.parent = root
                 node.parent.children.append(node)
 
+    def take_apart(self) -> None:
+        """Let the nodes go: as they hold each other they would wait for the garbage collector."""
+        for node in self.nodes:
+            node.parent = None
+
     def top_down(self) -> list[Node]:
         """Every node before all that are below it; without the root."""
         order: list[Node] = []
