@@ -36,6 +36,17 @@ _ANSWER: Final = {
         "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
     },
 }
+_MESSAGE: Final = {
+    "id": "doctor-1",
+    "type": "message",
+    "role": "assistant",
+    "model": MODEL,
+    "content": [{"type": "text", "text": "Well."}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
+}
+"""What Anthropic would answer."""
 _BODY: Final = {"model": MODEL, "messages": [{"role": "user", "content": "How are you?"}]}
 _REPEATS: Final = 20
 _CHANGING: Final = frozenset({"traceparent", "x-stainless-retry-count"})
@@ -68,11 +79,11 @@ class Finding(msgspec.Struct, omit_defaults=True):
 
 
 class _Endpoint:
-    """Answers every POST alike and keeps what came."""
+    """Answers every POST in the way of its path and keeps what came."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, str], bytes]] = []
-        answer = json.dumps(_ANSWER).encode()
+        chat, message = json.dumps(_ANSWER).encode(), json.dumps(_MESSAGE).encode()
         sent = self.sent
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,6 +94,7 @@ class _Endpoint:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 sent.append((self.path, headers, body))
+                answer = message if self.path.partition("?")[0].endswith("/messages") else chat
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(answer)))
@@ -110,6 +122,25 @@ class _Endpoint:
 def _openai(url: str) -> Callable[[], Any]:
     client = importlib.import_module("openai").OpenAI(base_url=url, api_key="none", max_retries=0)
     return lambda: client.chat.completions.create(**_BODY)
+
+
+def _anthropic(url: str) -> Callable[[], Any]:
+    client = importlib.import_module("anthropic").Anthropic(
+        base_url=url.removesuffix("/v1"), api_key="none", max_retries=0
+    )
+    return lambda: client.messages.create(**_BODY, max_tokens=OUTPUT_TOKENS)
+
+
+def _sibling(module: str, name: str, **options: Any) -> Callable[[str], Callable[[], Any]]:
+    """An SDK on the base client of openai that adds the whole path to the address itself."""
+
+    def caller(url: str) -> Callable[[], Any]:
+        client = getattr(importlib.import_module(module), name)(
+            base_url=url.removesuffix("/v1"), api_key="none", max_retries=0, **options
+        )
+        return lambda: client.chat.completions.create(**_BODY)
+
+    return caller
 
 
 def _httpx(name: str) -> Callable[[str], Callable[[], Any]]:
@@ -141,6 +172,10 @@ def _aiohttp(url: str) -> Callable[[], Any]:
 
 CALLERS: Final[dict[str, Callable[[str], Callable[[], Any]]]] = {
     "openai": _openai,
+    "anthropic": _anthropic,
+    "groq": _sibling("groq", "Groq"),
+    "cerebras": _sibling("cerebras.cloud.sdk", "Cerebras", warm_tcp_connection=False),
+    "together": _sibling("together", "Together"),
     "httpx": _httpx("httpx"),
     "httpx2": _httpx("httpx2"),
     "requests": _requests,

@@ -44,7 +44,7 @@ def test_a_sound_environment() -> None:
     assert code == 0, found
     assert found["module agentprof"]["state"] == "ok"
     assert found["collector"]["state"] == "ok"
-    for sdk in ("openai", "httpx2"):
+    for sdk in ("openai", "anthropic", "httpx2"):
         check = found[f"{sdk} {metadata.version(sdk)}"]
         assert check["state"] == "ok"
         assert "one call, the same for the program, recorded" in check["found"]
