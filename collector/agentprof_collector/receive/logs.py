@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from agentprof import attributes
 from agentprof.model import OutcomeFact
 from agentprof.vocabularies import evaluations, values
-from agentprof_collector.receive.otlp import NotOtlp
+from agentprof_collector.receive.otlp import NotOtlp, check_json_size, in_pieces
 
 _LATEST_NS: Final = 2**63 - 1
 
@@ -72,6 +72,7 @@ def decode_json(data: bytes) -> Evaluations:
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of logs.
     """
+    check_json_size(data)
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -100,6 +101,12 @@ def decode_protobuf(data: bytes) -> Evaluations:
     Raises:
         NotOtlp: the bytes are no such message.
     """
+    found = [_in_piece(piece) for piece in in_pieces(data)]
+    outcomes = [fact for one in found for fact in one.outcomes]
+    return Evaluations(outcomes, sum(one.dropped for one in found))
+
+
+def _in_piece(data: bytes) -> Evaluations:
     try:
         request = ExportLogsServiceRequest.FromString(data)
     except DecodeError as error:

@@ -6,7 +6,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from agentprof_collector.receive.otlp import NotOtlp
+from agentprof_collector.receive.otlp import NotOtlp, check_json_size, in_pieces
 
 
 class _ScopeMetrics(msgspec.Struct):
@@ -30,6 +30,7 @@ def count_json(data: bytes) -> int:
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of metrics.
     """
+    check_json_size(data)
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -47,6 +48,10 @@ def count_protobuf(data: bytes) -> int:
     Raises:
         NotOtlp: the bytes are no such message.
     """
+    return sum(_count(piece) for piece in in_pieces(data))
+
+
+def _count(data: bytes) -> int:
     try:
         request = ExportMetricsServiceRequest.FromString(data)
     except DecodeError as error:

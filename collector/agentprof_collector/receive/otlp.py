@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +28,7 @@ _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _LATEST_NS = 2**63 - 1
 SPANS_LIMIT: Final = 250_000
-"""Spans of one request; senders have some hundreds to some thousands."""
+"""Spans, log records or metrics of one request; senders have some hundreds to some thousands."""
 _JSON_LIMIT: Final = 8_000_000
 """Values of one request in JSON: 64 MiB of spans have half of it, where texts in them hold JSON too."""
 _HEX = re.compile("[0-9a-fA-F]+")
@@ -121,7 +121,7 @@ def decode_json(data: bytes | str, *, with_content: bool = False) -> Batch:
         NotOtlp: no JSON, or JSON that is no export request of traces.
     """
     lost = skipped = 0
-    _check_size(data)
+    check_json_size(data)
     try:
         request = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -144,8 +144,12 @@ def decode_json(data: bytes | str, *, with_content: bool = False) -> Batch:
     return Batch(spans, skipped, lost)
 
 
-def _check_size(data: bytes | str) -> None:
-    """Refuse what would take much memory for its size: each value in it is an object of its own."""
+def check_json_size(data: bytes | str) -> None:
+    """Refuse what would take much memory for its size: each value in it is an object of its own.
+
+    Raises:
+        NotOtlp: it has more values than are read at once.
+    """
     if len(data) > PIECE:
         marks: Any = "{[," if isinstance(data, str) else (b"{", b"[", b",")
         if sum(data.count(mark) for mark in marks) > _JSON_LIMIT:
@@ -274,6 +278,21 @@ def decode_protobuf(data: bytes, *, with_content: bool = False) -> Batch:
     except TooMuch as error:
         raise NotOtlp(str(error)) from error
     return Batch(spans, skipped + pieces.left_out)
+
+
+def in_pieces(data: bytes) -> Iterator[bytes]:
+    """A request of any signal as requests of at most about a megabyte; see `Pieces`.
+
+    Raises:
+        NotOtlp: it cannot be cut, or holds more than is taken at once.
+    """
+    if len(data) <= PIECE:
+        yield data
+        return
+    try:
+        yield from Pieces(data, SPANS_LIMIT)
+    except (Malformed, TooMuch) as error:
+        raise NotOtlp(str(error)) from error
 
 
 def _add_protobuf(data: bytes, spans: list[RawSpan], wanted: wire.Attributes) -> int:

@@ -16,7 +16,8 @@ _AROUND: Final = 64 * 1024
 _FIELDS: Final = 64 * 1024
 """Fields of a message that is cut, beside those that hold spans."""
 
-# What holds the next: resource spans, scope spans, spans (collector/trace/v1, trace/v1); all are bytes.
+# What holds the next: resource spans, scope spans, spans (collector/trace/v1, trace/v1); all are bytes. Log
+# records and metrics are held in the same way, under the same numbers.
 _ITEMS: Final = (0x0A, 0x12, 0x12)
 _EVENTS, _LINKS = 0x5A, 0x6A
 _BYTES, _VARINT, _FIXED64, _FIXED32 = 2, 0, 1, 5
@@ -109,7 +110,9 @@ class Pieces:
             if tag == item:
                 self._left -= 1
                 if self._left < 0:
-                    raise TooMuch("there are too many spans in one request: send them in smaller requests")
+                    raise TooMuch(
+                        "there are too many spans or records in one request: send them in smaller requests"
+                    )
                 content = self._varint(content, end)[1]
                 items.append((at, content, stop))
             else:

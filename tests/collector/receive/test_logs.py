@@ -15,8 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from support.collecting import JSON, LOGS, TRACE, Collected, collecting, request
 
 from agentprof.model import OutcomeFact
-from agentprof_collector.receive import logs
+from agentprof_collector.receive import logs, metrics
 from agentprof_collector.receive.otlp import NotOtlp
+from agentprof_collector.receive.pieces import PIECE
 
 EVALUATION = "gen_ai.evaluation.result"
 LABEL, SCORE = "gen_ai.evaluation.score.label", "gen_ai.evaluation.score.value"
@@ -157,6 +158,45 @@ def test_what_is_no_request_is_refused(sent: bytes) -> None:
     if sent:
         with pytest.raises(NotOtlp, match="no protobuf"):
             logs.decode_protobuf(sent)
+
+
+@BOTH
+def test_a_large_request_is_read_whole(encode: Encode, decode: Decode) -> None:
+    """Whatever pieces it is read in."""
+    records = [
+        evaluation(at=NOW + at, attributes={"gen_ai.evaluation.explanation": "x" * 900}) for at in range(3000)
+    ]
+    sent = encode(*records, {"attributes": {}})
+    assert len(sent) > 2 * PIECE
+    found = decode(sent)
+    assert [fact.recorded_ns for fact in found.outcomes] == [NOW + at for at in range(3000)]
+    assert found.dropped == 1
+
+
+@pytest.mark.parametrize("decode", [logs.decode_protobuf, metrics.count_protobuf])
+def test_more_records_than_anyone_sends_are_refused(decode: Callable[[bytes], object]) -> None:
+    """They would take a hundred times the memory of the request."""
+    empty = b"\x12\x00" * 5_000_000
+    scope = b"\x12" + _varint(len(empty)) + empty
+    with pytest.raises(NotOtlp, match="smaller requests"):
+        decode(b"\x0a" + _varint(len(scope)) + scope)
+
+
+@pytest.mark.parametrize(
+    ("decode", "begin"),
+    [
+        (logs.decode_json, b'{"resourceLogs":[{"scopeLogs":[{"logRecords":['),
+        (metrics.count_json, b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":['),
+    ],
+)
+def test_the_same_of_json(decode: Callable[[bytes], object], begin: bytes) -> None:
+    """Before it is decoded."""
+    with pytest.raises(NotOtlp, match="smaller requests"):
+        decode(begin + b"{}," * 10_000_000 + b"{}]}]}]}")
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128, number >> 21])
 
 
 @given(st.binary(max_size=300))
