@@ -32,6 +32,7 @@ _SECTIONS: Final = {
     "developer": "system",
     "user": "user",
     "assistant": "assistant",
+    "model": "assistant",
     "tool": "tool_results",
     "function": "tool_results",
 }
@@ -86,11 +87,26 @@ class _Message(msgspec.Struct):
     """A message whose content is a list of parts."""
 
     content: list[msgspec.Raw] | None = None
+    parts: list[msgspec.Raw] | None = None
+
+
+class _Part(msgspec.Struct):
+    """What makes a part the result of a tool: its type, or a field of that name."""
+
+    type: str | None = None
+    result: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="toolResult")
+    response: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="functionResponse")
+    response_too: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="function_response")
+
+    @property
+    def is_result(self) -> bool:
+        return self.type == "tool_result" or bool(self.result or self.response or self.response_too)
 
 
 _items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_item: Final = msgspec.json.Decoder(_Item).decode
 _read_content: Final = msgspec.json.Decoder(_Message).decode
+_read_part: Final = msgspec.json.Decoder(_Part).decode
 
 
 def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: Key | None) -> None:
@@ -176,8 +192,8 @@ def _section_of(item: msgspec.Raw) -> str:
 def _size_of_results(item: msgspec.Raw) -> int:
     """Bytes of the results of tools that stand in a message of the user."""
     try:
-        parts = _read_content(item).content
-        return sum(len(part) for part in parts or () if _read_item(part).type == "tool_result")
+        read = _read_content(item)
+        return sum(len(part) for part in read.content or read.parts or () if _read_part(part).is_result)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return 0  # a bare text
 

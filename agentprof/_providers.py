@@ -22,6 +22,10 @@ _BY_HOST: Final = {
     "api.moonshot.ai": "moonshot",
     "router.huggingface.co": "huggingface",
     "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "api.cohere.com": "cohere",
+    "api.cohere.ai": "cohere",
+    "ollama.com": "ollama",
 }
 
 
@@ -35,4 +39,6 @@ def provider_of(host: str) -> str | None:
         name = name.partition(".")[2]
     if host.startswith("bedrock") and host.endswith(".amazonaws.com"):
         return "aws.bedrock"
+    if host.endswith("-aiplatform.googleapis.com"):
+        return "gcp.vertex_ai"
     return None

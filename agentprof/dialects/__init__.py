@@ -99,6 +99,10 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 LATE_DIALECTS: Final[dict[str, str]] = {
     "/v1/messages": "anthropic_messages:Messages",
     "/v1/messages?beta=true": "anthropic_messages:Messages",
+    ":generateContent": "gemini:Generate",
+    ":streamGenerateContent": "gemini:Generate",
+    ":embedContent": "gemini:Embed",
+    ":batchEmbedContents": "gemini:Embed",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""

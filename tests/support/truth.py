@@ -38,7 +38,7 @@ def _expected_of_openai(truth: dict[str, Any]) -> dict[str, Any]:
         "cache_read": cached,
         "cache_write": truth["cache_write_tokens"],
         "reasoning": reasoning,
-    } | _expected_besides_usage(truth)
+    } | expected_besides_usage(truth)
 
 
 def _expected_of_anthropic(truth: dict[str, Any]) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def _expected_of_anthropic(truth: dict[str, Any]) -> dict[str, Any]:
         "reasoning": truth["reasoning_tokens"],
         "server_tools": {name: uses for name, uses in server_tools.items() if uses},
         "service_tier": truth["service_tier"],
-    } | _expected_besides_usage(truth)
+    } | expected_besides_usage(truth)
 
 
-def _expected_besides_usage(truth: dict[str, Any]) -> dict[str, Any]:
+def expected_besides_usage(truth: dict[str, Any]) -> dict[str, Any]:
     return {
         "tool_calls": sorted(name for name in truth["tool_calls"] or () if name),
         "finish_reasons": [reason for reason in truth["finish_reasons"] or () if reason is not None],
@@ -93,11 +93,17 @@ def found(span: ReadableSpan) -> dict[str, Any]:
     }
 
 
-def differences(truths: Truths, captured: Captured, send: Callable[[str], None]) -> dict[str, str]:
+def differences(
+    truths: Truths,
+    captured: Captured,
+    send: Callable[[str], None],
+    expected: Callable[[dict[str, Any]], dict[str, Any]] = expected,
+) -> dict[str, str]:
     """Recordings whose span differs from the truth, each with what differs.
 
     Args:
         send: Makes the recorded call of a name; what it raises is noted.
+        expected: What the span must say, from the truth.
     """
     differing: dict[str, str] = {}
     for name, truth in truths.items():
