@@ -103,6 +103,13 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     ":streamGenerateContent": "gemini:Generate",
     ":embedContent": "gemini:Embed",
     ":batchEmbedContents": "gemini:Embed",
+    "/api/chat": "ollama:Chat",
+    "/api/generate": "ollama:Generate",
+    "/api/embed": "ollama:Embed",
+    "/v2/chat": "cohere:Chat",
+    "/v1/chat": "cohere:ChatV1",
+    "/v2/embed": "cohere:Embed",
+    "/v1/embed": "cohere:Embed",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""

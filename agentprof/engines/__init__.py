@@ -7,8 +7,11 @@ from typing import Final, Protocol
 from agentprof.engines import cerebras, groq, llama_cpp, vllm
 from agentprof.model import Phase
 
-LATE_QUEUE_FIELDS: Final = frozenset({"metrics.queue_time_ms", "gen_ai.latency.time_in_queue"})
-"""Fields whose queue time begins after the request's arrival: what passed before it was queueing too."""
+LATE_QUEUE_FIELDS: Final = frozenset(
+    {"metrics.queue_time_ms", "gen_ai.latency.time_in_queue", "load_duration"}
+)
+"""Fields whose queue time begins after the request's arrival, or ends before a further wait that is in no field:
+what else passed before the prompt was read was queueing too."""
 
 
 class Engine(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from support.truth import expected_besides_usage
@@ -9,12 +10,16 @@ from support.truth import expected_besides_usage
 _NUMBERS = {1: "STOP"}
 
 
-def expected(truth: dict[str, Any]) -> dict[str, Any]:
-    """Tokens normalised, the rest as the provider reports it."""
-    return _EXPECTED[truth["api"].partition(".")[0]](truth)
+def expected(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]:
+    """Tokens normalised, the rest as the provider reports it.
+
+    Args:
+        recording: Of the truth, for what that leaves out.
+    """
+    return _EXPECTED[truth["api"].partition(".")[0]](truth, recording)
 
 
-def _gemini(truth: dict[str, Any]) -> dict[str, Any]:
+def _gemini(truth: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
     """Thoughts stand beside the output, what tools put into the prompt beside the input; 0 may be left out."""
     raw = truth["usage_raw"] or {}
     given, thoughts, output = truth["input_tokens"], truth["reasoning_tokens"], truth["output_tokens"]
@@ -37,4 +42,35 @@ def _gemini(truth: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_EXPECTED = {"gemini": _gemini}
+def _ollama(truth: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+    """Counts as they are; nothing is said of caches and reasoning."""
+    return expected_besides_usage(truth) | {
+        "input": truth["input_tokens"],
+        "output": truth["output_tokens"],
+        "cache_read": None,
+        "reasoning": None,
+    }
+
+
+def _cohere(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]:
+    """What the model read and wrote, images beside. The truth has no end of a stream: it is read here."""
+    raw, reasons, names = truth["usage_raw"], truth["finish_reasons"], list(truth["tool_calls"])
+    if truth["streaming"] or truth["api"] == "cohere.embed":
+        for line in (recording["response"].get("body") or "").splitlines():
+            text = line.removeprefix("data: ")
+            event = json.loads(text) if text.startswith("{") else {}
+            end = event.get("delta") or event.get("response") or event
+            raw = end.get("usage") or end.get("meta") or raw
+            reasons = [end["finish_reason"]] if end.get("finish_reason") else reasons
+            if event.get("type") == "tool-call-start":
+                names.append(event["delta"]["message"]["tool_calls"]["function"]["name"])
+    tokens = (raw or {}).get("tokens") or (raw or {}).get("billed_units") or {}
+    return expected_besides_usage(truth | {"finish_reasons": reasons, "tool_calls": names}) | {
+        "input": tokens["input_tokens"] + tokens.get("image_tokens", 0) if tokens else None,
+        "output": tokens.get("output_tokens"),
+        "cache_read": (raw or {}).get("cached_tokens"),
+        "reasoning": tokens.get("reasoning_tokens"),
+    }
+
+
+_EXPECTED = {"gemini": _gemini, "ollama": _ollama, "cohere": _cohere}

@@ -1,0 +1,150 @@
+"""Ollama's own format: chat, generation and embeddings. Streams are one JSON object a line, and the default.
+
+The last object says how long the server took, in nanoseconds, always:
+https://github.com/ollama/ollama/blob/main/docs/api.md
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._format import Format, Frames
+from agentprof.dialects._json_frames import Lines
+from agentprof.dialects._openai_error import error_type
+from agentprof.dialects._tolerant import Tolerant
+from agentprof.model import Phase, Usage
+
+_PHASES: Final = {"load_duration": "queue", "prompt_eval_duration": "prefill", "eval_duration": "generation"}
+"""Loading includes the wait for a model to run; the wait for one of its slots is in no field."""
+_LONGEST_NS: Final = 10**18
+
+
+class Named(msgspec.Struct):
+    """A function."""
+
+    name: str | None = None
+
+
+class ToolCall(msgspec.Struct):
+    """A tool call; always whole."""
+
+    function: Named | None = None
+
+
+class Message(msgspec.Struct):
+    """A message, or what a line adds to it."""
+
+    content: Any = None
+    thinking: Any = None
+    tool_calls: list[ToolCall] | None = None
+
+
+class Line(msgspec.Struct):
+    """A whole answer, or a line of a stream."""
+
+    model: str | None = None
+    message: Message | None = None
+    response: Any = None
+    """The text, of generation."""
+    thinking: Any = None
+    done: bool | None = None
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    """Missing where the whole prompt was kept from before, in older releases."""
+    eval_count: int | None = None
+    load_duration: int | None = None
+    prompt_eval_duration: int | None = None
+    eval_duration: int | None = None
+    error: Any = None
+
+
+_read_asked = Tolerant(Asked)
+_read_line = Tolerant(Line)
+
+
+class Chat(Format):
+    """Chat."""
+
+    name = "ollama.chat"
+    operation = "chat"
+    endpoints: tuple[str, ...] = ("/api/chat",)
+    request_fields: tuple[str, ...] = ("messages",)
+    sections: tuple[tuple[str, str], ...] = (("tools", "tools"),)
+    conversation = "messages"
+    needs_model = True
+    streams_unasked = True
+    provider = "ollama"
+
+    def asked(self, body: bytes) -> Asked:
+        """Model and streaming."""
+        return _read_asked(body) or Asked()
+
+    def frames(self, start: bytes) -> Frames | None:
+        """Lines."""
+        return Lines()
+
+    def read_body(self, body: bytes, answer: Answer) -> None:
+        """Read a whole answer."""
+        _note(body, answer)
+
+    def event_reader(self, answer: Answer) -> EventReader:
+        """A reader for one stream."""
+        return lambda data: _note(data, answer)
+
+
+class Generate(Chat):
+    """Completion of a text."""
+
+    name = "ollama.generate"
+    operation = "text_completion"
+    endpoints: tuple[str, ...] = ("/api/generate",)
+    request_fields: tuple[str, ...] = ("prompt",)
+    sections: tuple[tuple[str, str], ...] = (("system", "system"), ("prompt", "user"))
+    conversation = ""
+
+
+class Embed(Chat):
+    """Embeddings."""
+
+    name = "ollama.embed"
+    operation = "embeddings"
+    endpoints: tuple[str, ...] = ("/api/embed",)
+    request_fields: tuple[str, ...] = ("input",)
+    sections: tuple[tuple[str, str], ...] = (("input", "user"),)
+    conversation = ""
+    streams_unasked = False
+
+
+def _note(data: bytes, answer: Answer) -> int:
+    line = _read_line(data)
+    if line is None:
+        return NOTHING
+    answer.model = line.model or answer.model
+    if line.error:
+        answer.error_type = error_type(line.error)
+    if line.done:
+        answer.whole = True
+    if line.done_reason:
+        answer.finish_reasons[0] = line.done_reason
+    if line.prompt_eval_count is not None or line.eval_count is not None:
+        answer.usage = Usage(input=line.prompt_eval_count, output=line.eval_count)
+    for name, phase in _PHASES.items():
+        ns = getattr(line, name)
+        if ns is not None and 0 <= ns < _LONGEST_NS:
+            answer.phases[phase] = Phase(ns=ns, source="reported", field=name)
+    message = line.message
+    if message is None:
+        return _carried(line.response, line.thinking)
+    for call in message.tool_calls or ():
+        if call.function is not None and call.function.name:
+            answer.tool_calls[len(answer.tool_calls)] = call.function.name
+    return CONTENT if message.tool_calls else _carried(message.content, message.thinking)
+
+
+def _carried(text: Any, thinking: Any) -> int:
+    if text:
+        return CONTENT
+    return THINKING if thinking else NOTHING
