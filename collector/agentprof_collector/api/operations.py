@@ -40,7 +40,6 @@ PREFIX = "/api/v1"
 TASKS_LIMIT, TASKS_MOST = 100, 5_000
 ROWS_LIMIT, ROWS_MOST = 1_000, 10_000
 PARTS_MOST = 100_000
-TASKS_PARAMETERS = (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER)
 
 
 class Asked(NamedTuple):
@@ -171,7 +170,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         f"{PREFIX}/tasks",
         "Many tasks, latest start first, and groups of them.",
-        TASKS_PARAMETERS,
+        (*FILTERS, GROUP_BY, limit(TASKS_LIMIT, TASKS_MOST, "tasks"), AFTER),
         TasksAnswer,
         _tasks,
     ),

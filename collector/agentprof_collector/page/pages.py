@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from agentprof_collector.api import parameters, paths
 from agentprof_collector.api.answers import Refused
-from agentprof_collector.api.operations import TASKS_PARAMETERS, Asked, current_task, record, selection
+from agentprof_collector.api.operations import Asked, current_task, record, selection
 from agentprof_collector.api.resources import read_body, without_operation
 from agentprof_collector.api.schemas import OutcomeBody
 from agentprof_collector.collect.served import Served
@@ -24,13 +24,19 @@ from agentprof_collector.page.waterfall import ROWS
 from agentprof_collector.reports import REPORTS, waterfall
 from agentprof_collector.reports.selection import Selection
 
-TASKS = 50
-"""Tasks of a page."""
+TASKS, TASKS_MOST = 50, 500
+"""Tasks of a page, and of one that is asked for with `limit`."""
 _FORM_LIMIT = 4096
 """Bytes of the form of an outcome."""
 
-LIVE = parameters.Parameter(
-    "live", "`0`: the page does not renew itself.", {"enum": ["0", "1"]}, parameters.one_of(("0", "1"))
+_PARAMETERS = (
+    *parameters.FILTERS,
+    parameters.GROUP_BY,
+    parameters.limit(TASKS, TASKS_MOST, "tasks"),
+    parameters.AFTER,
+    parameters.Parameter(
+        "live", "`0`: the page does not renew itself.", {"enum": ["0", "1"]}, parameters.one_of(("0", "1"))
+    ),
 )
 
 
@@ -60,7 +66,7 @@ class TasksPage(_Pages):
         # A form sends its empty fields too.
         given = [(name, value) for name, value in request.query_params.multi_items() if value]
         try:
-            found = parameters.read((*TASKS_PARAMETERS, LIVE), given)
+            found = parameters.read(_PARAMETERS, given)
         except Refused as refused:
             shown = [(name, value) for name, value in given if len(value) <= parameters.TEXT_LIMIT]
             return answers.page(

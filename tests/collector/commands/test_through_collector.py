@@ -89,8 +89,8 @@ def test_an_outcome_is_recorded_through_the_collector(
 ) -> None:
     """The report has it at once, and the file afterwards."""
     task_id = demo_run[0][0]["task_id"]
-    with collecting(database):
-        done = agentprof_command("outcome", "--db", database, task_id[:8], "failure", "--score", "0.25")
+    with collecting(database) as url:
+        done = agentprof_command("outcome", "--url", url, task_id[:8], "failure", "--score", "0.25")
         assert done == (0, f"{task_id}: failure, score 0.25\n", "")
         after = json.loads(agentprof_command("report", "--db", database, task_id, "--json").stdout)
         assert (after["outcome"], after["score"]) == ("failure", 0.25)
