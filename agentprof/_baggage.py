@@ -10,8 +10,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry import baggage
+from opentelemetry import baggage, trace
+from opentelemetry import context as otel_context
 from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, Span
 
 from agentprof import attributes
 from agentprof._asked import Key, key_in
@@ -22,8 +24,11 @@ if TYPE_CHECKING:
 TASK: Final = attributes.TASK_ID
 KEY: Final = attributes.TASK_KEY
 
-# Where the API keeps baggage in a context, which it does not say.
+# Where the API keeps baggage and span in a context, which it does not say.
 (_PLACE,) = baggage.set_baggage(TASK, "", Context())
+(_SPAN,) = trace.set_span_in_context(INVALID_SPAN, Context())
+PLACE_OF_TASK: Final = otel_context.create_key("agentprof-task")
+"""Where a context holds the task that the program declared here."""
 
 _REMEMBERED: Final = 256
 _LONGEST_ID: Final = 256
@@ -33,14 +38,30 @@ _remote: OrderedDict[tuple[str, Key], Task] = OrderedDict()
 
 def carrying(task: Task, context: Context) -> Context:
     """A context whose baggage names the task."""
+    before = without(context) if is_in(context) else context
     context = baggage.set_baggage(TASK, task.id, context)
-    return baggage.set_baggage(KEY, task.key.secret.hex(), context)
+    context = baggage.set_baggage(KEY, task.key.secret.hex(), context)
+    task.baggage = (context[_PLACE], before.get(_PLACE))
+    return context
 
 
 def is_in(context: Context) -> bool:
     """Whether the baggage of a context names a task."""
     held: Any = context.get(_PLACE)
     return held is not None and TASK in held
+
+
+def of_call(span: Span) -> Context | None:
+    """The current context inside a call, without the task in its baggage; None where that takes longer."""
+    held = otel_context.get_current()
+    named = held.get(_PLACE)
+    if named is None:
+        return Context({**held, _SPAN: span})
+    task: Task | None = held.get(PLACE_OF_TASK)  # type: ignore[assignment]
+    if task is None or task.baggage is None or task.baggage[0] is not named:
+        return None  # the program has added to it since the task began
+    # All at once: one step after the other copies the context each time.
+    return Context({**held, _SPAN: span, _PLACE: task.baggage[1]})
 
 
 def without(context: Context) -> Context:

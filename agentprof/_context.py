@@ -14,7 +14,7 @@ from agentprof import _baggage, _runtime
 if TYPE_CHECKING:
     from agentprof._task import Task
 
-_TASK_KEY = otel_context.create_key("agentprof-task")
+_TASK_KEY = _baggage.PLACE_OF_TASK
 
 
 class Base(NamedTuple):
@@ -76,6 +76,9 @@ def with_task(task: Task, context: Context) -> Context:
 
 def with_call(span: Span) -> Context:
     """The current context inside a call: what is sent here goes to a host of models."""
+    known = _baggage.of_call(span)
+    if known is not None:
+        return known
     context = trace.set_span_in_context(span)
     return hushed(context) if _baggage.is_in(context) else context
 

@@ -51,6 +51,8 @@ class Task:
         self.labels: dict[str, str] = _names.labels(labels)
         self.key: Key = parent.key if parent is not None else _key_of(self.id)
         """Of the hashes by which runs of the task are compared; a sub-task shares it."""
+        self.baggage: tuple[object, object] | None = None
+        """Of the contexts inside the task: as the program's instrumentation sends it on, and as it was before."""
         self._outcome: Outcome | None = None
         self._score: float | None = None
         self._started = stamp_ns()

@@ -187,6 +187,20 @@ def test_a_host_of_models_does_not_get_it(server: ModelServer, captured: Capture
     assert [(span.attributes or {})[attributes.TASK_ID] for span in captured.spans[:2]] == ["hidden"] * 2
 
 
+def test_baggage_that_the_program_adds_inside(server: ModelServer, captured: Captured) -> None:
+    """Goes to a host of models too, as it does without us; the task still does not."""
+    transport = _Injecting()
+    with httpx.Client(transport=transport) as client, agentprof.task("t", id="hidden"):
+        token = otel_context.attach(baggage.set_baggage("step", "one"))
+        client.post(f"{server.url}/chat/completions", json=BODY)
+        with agentprof.task("inner", id="inner"):
+            client.post(f"{server.url}/chat/completions", json=BODY)
+        otel_context.detach(token)
+    assert [sent["baggage"] for sent in transport.sent] == ["step=one"] * 2
+    ids = [(span.attributes or {})[attributes.TASK_ID] for span in captured.spans if "chat" in span.name]
+    assert ids == ["hidden", "inner"]
+
+
 @pytest.mark.usefixtures("captured")
 def test_a_known_provider_does_not_get_it_with_other_requests() -> None:
     """Such as calls of a kind that is not recorded; any other host does."""
