@@ -74,6 +74,12 @@ def say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
         said[attributes.MEDIA_TOKENS + name] = count
     if usage.estimated:
         said[attributes.USAGE_ESTIMATED] = True
+    if usage.billed_input is not None:
+        said[attributes.BILLED_INPUT_TOKENS] = usage.billed_input
+    if usage.billed_output is not None:
+        said[attributes.BILLED_OUTPUT_TOKENS] = usage.billed_output
+    if usage.total_differs:
+        said[attributes.USAGE_TOTAL_DIFFERS] = True
 
 
 def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:

@@ -48,6 +48,11 @@ TOOL_CALLS: Final = "agentprof.tool_calls"
 """string[]: names of the tools the answer asks for."""
 USAGE_ESTIMATED: Final = "agentprof.usage.estimated"
 """bool: the token counts are an estimate of ours, not the provider's."""
+BILLED_INPUT_TOKENS: Final = "agentprof.usage.billed.input_tokens"
+"""int: what is billed of the input where the provider says that it is not all of it (Cohere)."""
+BILLED_OUTPUT_TOKENS: Final = "agentprof.usage.billed.output_tokens"
+USAGE_TOTAL_DIFFERS: Final = "agentprof.usage.total_differs"
+"""bool: the provider's own total is not the sum of its counts."""
 
 # --- task and step -------------------------------------------------------------------------------
 TASK_ID: Final = "agentprof.task.id"

@@ -76,6 +76,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     media: dict[str, int] = {}
     """The parts of input and output that are sound or images, of `MEDIA`; nobody reports those of cached input."""
     estimated: bool = False
+    billed_input: int | None = None
+    """What is billed of the input where the provider says that it is not all of it; at one price, caches included."""
+    billed_output: int | None = None
+    total_differs: bool = False
+    """The provider's own total is not the sum of its counts."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

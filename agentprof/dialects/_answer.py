@@ -46,7 +46,6 @@ class Answer:
         "server_tools",
         "service_tier",
         "tool_calls",
-        "total_differs",
         "usage",
         "whole",
     )
@@ -55,8 +54,6 @@ class Answer:
         self.response_id: str | None = None
         self.model: str | None = None
         self.usage: Usage | None = None
-        self.total_differs = False
-        """Whether the provider's own total is not the sum of the usage."""
         self.cost_usd: Decimal | None = None
         """As the provider or gateway reports it."""
         self.finish_reasons: dict[int, str] = {}

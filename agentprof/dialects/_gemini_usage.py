@@ -62,13 +62,13 @@ def read_usage(raw: RawUsage, answer: Answer) -> None:
         output = max(total - given, 0)
     if given is None and output is None:
         return
-    answer.total_differs = None not in (given, output, total) and total != (given or 0) + (output or 0)
     answer.usage = Usage(
         input=given,
         output=output,
         cache_read=raw.cached_content_token_count,
         reasoning=raw.thoughts_token_count,
         media=_media(raw),
+        total_differs=None not in (given, output, total) and total != (given or 0) + (output or 0),
     )
 
 

@@ -85,6 +85,11 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     if reasoning and raw.total_tokens == (input_tokens or 0) + (output_tokens or 0) + reasoning:
         # Here reasoning stands beside the output; its sum with the others says so.
         output_tokens = (output_tokens or 0) + reasoning
+    differs = (
+        raw.total_tokens is not None
+        and None not in (input_tokens, output_tokens)
+        and raw.total_tokens != (input_tokens or 0) + (output_tokens or 0)
+    )
     cache_write = of_input.cache_write_tokens
     if cache_write is None:
         cache_write = of_input.created_cache_tokens
@@ -98,6 +103,7 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         cache_write=cache_write,
         reasoning=reasoning,
         media=_media(of_input, of_output),
+        total_differs=differs,
     )
     if len(raw.cost) or raw.cost_in_usd_ticks:
         cost_usd = _cost(raw)

@@ -212,7 +212,7 @@ def _note_end(reason: str | None, usage: RawUsage | None, answer: Answer) -> Non
         answer.finish_reasons[0] = reason
     if usage is None:
         return
-    tokens = usage.tokens or usage.billed_units
+    tokens, billed = usage.tokens or usage.billed_units, usage.billed_units
     if tokens is None or (tokens.input_tokens is None and tokens.output_tokens is None):
         return
     answer.usage = Usage(
@@ -220,6 +220,8 @@ def _note_end(reason: str | None, usage: RawUsage | None, answer: Answer) -> Non
         output=_sum(tokens.output_tokens, None),
         cache_read=_sum(usage.cached_tokens, None),
         reasoning=_sum(tokens.reasoning_tokens, None),
+        billed_input=_sum(billed.input_tokens, None) if billed is not None else None,
+        billed_output=_sum(billed.output_tokens, None) if billed is not None else None,
     )
 
 

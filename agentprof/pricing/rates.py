@@ -91,7 +91,9 @@ def cost_of(usage: Usage, price: Price, tool_rates: Mapping[str, Decimal]) -> Co
     classes: dict[str, Decimal] = {}
     unpriced: list[str] = []
 
-    if usage.input is not None:
+    if usage.billed_input is not None:
+        _add(classes, "input", usage.billed_input, rates.input)
+    elif usage.input is not None:
         kept_1h = usage.cache_write_1h or 0
         kept = max((usage.cache_write or 0) - kept_1h, 0)
         read = usage.cache_read or 0
@@ -103,7 +105,9 @@ def cost_of(usage: Usage, price: Price, tool_rates: Mapping[str, Decimal]) -> Co
             _add(classes, "cache_read", read, rates.cache_read)
             _add(classes, "cache_write", kept, rates.cache_write)
             _add(classes, "cache_write_1h", kept_1h, rates.cache_write_1h)
-    if usage.output is not None:
+    if usage.billed_output is not None:
+        _add(classes, "output", usage.billed_output, rates.output)
+    elif usage.output is not None:
         reasoning = min(usage.reasoning or 0, usage.output)
         said = usage.output - reasoning
         if usage.media:

@@ -21,7 +21,14 @@ from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, on_timeline, profiled
 from agentprof.rollup.rows import node_rows
 from agentprof.rollup.tasks import IMPLICIT_PREFIX, tasks_in
-from agentprof.rollup.totals import call_fields, cost_fields, estimated_calls, model_rows, tool_rows
+from agentprof.rollup.totals import (
+    call_fields,
+    calls_with_other_total,
+    cost_fields,
+    estimated_calls,
+    model_rows,
+    tool_rows,
+)
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.warnings import count_misplaced, described
 from agentprof.summary import BUSY, TaskSummary
@@ -79,6 +86,7 @@ def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSu
     again, tools_done_again = calls_again(calls), tools_again(tools)
     count_misplaced(tree)
     tree.warn("usage_estimated", estimated_calls(calls))
+    tree.warn("total_differs", calls_with_other_total(calls))
     tree.warn("media_unpriced", sum([has_unpriced_media(node.call) for node in calls]))
     tree.warn("different_keys", int(max(len(again.keys), len(tools_done_again.keys)) > 1))
     outcome, score = _outcome(task_id, mark, root, facts)

@@ -95,6 +95,12 @@ def estimated_calls(calls: Sequence[Node]) -> int:
     return sum(usage is not None and usage.estimated for usage in usages)
 
 
+def calls_with_other_total(calls: Sequence[Node]) -> int:
+    """Calls whose counts do not add up to the total their provider says."""
+    usages = [node.call.usage for node in calls if node.call is not None]
+    return sum(usage is not None and usage.total_differs for usage in usages)
+
+
 def tool_rows(tools: Sequence[Node]) -> dict[str, ToolRow]:
     """All runs of each tool, by its name."""
     by_name: dict[str, list[Node]] = {}

@@ -104,7 +104,15 @@ def _usage(found: Sequence[Usage]) -> Usage | None:
     tokens = {name: _first([getattr(usage, name) for usage in used]) for name in _TOKENS}
     tools = _first([usage.server_tools or None for usage in used]) or {}
     media = _first([usage.media or None for usage in used]) or {}
-    return Usage(**tokens, server_tools=tools, media=media, estimated=not reported)
+    return Usage(
+        **tokens,
+        server_tools=tools,
+        media=media,
+        estimated=not reported,
+        billed_input=_first([usage.billed_input for usage in used]),
+        billed_output=_first([usage.billed_output for usage in used]),
+        total_differs=any(usage.total_differs for usage in used),
+    )
 
 
 def _known(usage: Usage | None) -> int:

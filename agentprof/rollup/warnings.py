@@ -26,6 +26,7 @@ DETAILS = {
     "not in this summary",
     "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
     "phase_overflow": "measured phases were longer than their call and were cut",
+    "total_differs": "what the provider counted of these calls does not add up to its own total",
     "usage_estimated": "tokens and cost of these calls are an estimate from what was sent and received: nobody "
     "reported them, and reasoning that is not shown is not in them",
 }

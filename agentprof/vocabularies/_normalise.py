@@ -200,8 +200,9 @@ def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
         for name in MEDIA:
             if name in fields and (tokens := values.count(fields[name])):
                 media.setdefault(name, tokens)
-    estimated = values.flag(ours.get(a.USAGE_ESTIMATED)) or False
-    return Usage(**found, server_tools=tools, media=media, estimated=estimated)
+    if ours:
+        found |= own.of_usage(ours)
+    return Usage(**found, server_tools=tools, media=media)
 
 
 def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:

@@ -129,6 +129,19 @@ def server_tools(own: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+def of_usage(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of the usage beside its counts."""
+    found: dict[str, Any] = {}
+    if values.flag(own.get(a.USAGE_ESTIMATED)):
+        found["estimated"] = True
+    if values.flag(own.get(a.USAGE_TOTAL_DIFFERS)):
+        found["total_differs"] = True
+    for name, key in (("billed_input", a.BILLED_INPUT_TOKENS), ("billed_output", a.BILLED_OUTPUT_TOKENS)):
+        if key in own:
+            found[name] = values.count(own[key])
+    return found
+
+
 def media(own: Mapping[str, Any]) -> dict[str, int]:
     """Tokens that are sound or images."""
     return {name: tokens for name in MEDIA if (tokens := values.count(own.get(a.MEDIA_TOKENS + name)))}
