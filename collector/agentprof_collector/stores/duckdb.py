@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,12 +21,14 @@ from agentprof_collector.stores.duckdb_questions import GroupQuestions, list_que
 from agentprof_collector.stores.duckdb_rows import (
     INSERT_TASKS,
     batch_columns,
+    spans_by_trace,
     spans_in,
     summary_in,
     task_columns,
 )
 from agentprof_collector.stores.duckdb_schema import prepare, sql
 from agentprof_collector.stores.group_answers import group_sums
+from agentprof_collector.stores.recent import RecentBatches
 
 
 class DuckDbStore:
@@ -37,12 +40,15 @@ class DuckDbStore:
         # being removed must not grow. Both at once only in this order.
         self._appending = threading.Lock()
         self._replacing = threading.Lock()
+        self._recent = RecentBatches()
 
     def add_spans(
         self, spans: Sequence[Span], pairs: Iterable[tuple[str, str]], *, arrived_ns: int | None = None
     ) -> None:
         """See `Store.add_spans`."""
-        batches = batch_columns(spans) | {"arrived_ns": _now(arrived_ns)}
+        by_trace = spans_by_trace(spans)
+        arrived_ns = _now(arrived_ns)
+        batches = batch_columns(by_trace) | {"arrived_ns": arrived_ns}
         distinct = sorted(set(pairs))
         columns = {
             "task_ids": [task_id for task_id, _ in distinct],
@@ -57,15 +63,26 @@ class DuckDbStore:
 
         with self._appending:
             self._file.write(work)
+        self._recent.add(by_trace, arrived_ns)
 
     def spans_of(self, trace_ids: Collection[str]) -> list[Span]:
         """See `Store.spans_of`."""
 
-        def work(cursor: Cursor) -> list[bytes]:
-            places = _column(cursor, "select_batches", trace_ids=list(trace_ids))
-            return _column(cursor, "select_bodies", places=places) if places else []
+        def work(cursor: Cursor) -> list[Sequence[Span]]:
+            rows = cursor.execute(sql("select_batches"), {"trace_ids": list(trace_ids)}).fetchall()
+            names = Counter((trace_id, arrived_ns) for _, trace_id, arrived_ns in rows)
+            known: list[Sequence[Span]] = []
+            places = []
+            for place, trace_id, arrived_ns in rows:
+                spans = self._recent.get(trace_id, arrived_ns) if names[trace_id, arrived_ns] == 1 else None
+                if spans is None:
+                    places.append(place)
+                else:
+                    known.append(spans)
+            bodies = _column(cursor, "select_bodies", places=places) if places else []
+            return known + [spans_in(body) for body in bodies]
 
-        return [span for body in self._file.read(work) for span in spans_in(body)] if trace_ids else []
+        return [span for spans in self._file.read(work) for span in spans] if trace_ids else []
 
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """See `Store.traces_of`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -73,11 +73,16 @@ def task_columns(rows: Sequence[TaskRow]) -> dict[str, list[Any]]:
     }
 
 
-def batch_columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
-    """The columns of the rows that keep the spans."""
+def spans_by_trace(spans: Sequence[Span]) -> dict[str, list[Span]]:
+    """The spans of each row."""
     by_trace: dict[str, list[Span]] = {}
     for span in spans:
         by_trace.setdefault(span.trace_id, []).append(span)
+    return by_trace
+
+
+def batch_columns(by_trace: Mapping[str, Sequence[Span]]) -> dict[str, list[Any]]:
+    """The columns of the rows that keep the spans."""
     return {
         "trace_ids": list(by_trace),
         "spans": [len(members) for members in by_trace.values()],
