@@ -11,6 +11,7 @@
     ├── TaskNotAddedUp       the spans of a task are stored, its summary could not be made
     ├── TaskNotFound         no stored task has this id
     ├── TaskAmbiguous        several stored tasks begin with this text
+    ├── Unreachable          no collector answers at an address
     └── DemoError            the demo could not run
 
 Only `cli.main` prints them and chooses the exit code; usage errors (exit code 2) are click's own.
@@ -130,6 +131,13 @@ class TaskAmbiguous(AgentprofError):
     def __init__(self, text: str, ids: Sequence[str]) -> None:
         shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         super().__init__(f"{text!r} is the beginning of several tasks: {shown}. Give more of the id.")
+
+
+class Unreachable(AgentprofError):
+    """Nobody answers where a collector should be."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"no collector answers at {url} ({why}).")
 
 
 class DemoError(AgentprofError):

@@ -12,7 +12,7 @@ import msgspec
 
 from agentprof._format import cut, printable
 from agentprof.model import Outcome
-from agentprof_collector.errors import AgentprofError
+from agentprof_collector.errors import AgentprofError, Unreachable
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.reports.selection import Selection
 
@@ -21,10 +21,6 @@ _PATIENCE_S: Final = 120.0
 _PAGE: Final = {"tasks": 5_000, "calls": 10_000}
 """Rows asked for at once, by the field that has them."""
 _PARTS: Final = 100_000
-
-
-class Unreachable(AgentprofError):
-    """Nobody answers there."""
 
 
 class RunningCollector:
@@ -131,7 +127,7 @@ class RunningCollector:
 
     def _unreachable(self, error: Exception) -> Unreachable:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        return Unreachable(f"no collector answers at {self._url} ({why}).")
+        return Unreachable(self._url, why)
 
     def _understood(self, status: int, said: bytes) -> Document:
         try:

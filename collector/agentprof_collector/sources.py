@@ -13,12 +13,12 @@ import msgspec
 
 from agentprof.model import Outcome, OutcomeFact
 from agentprof_collector.collect.lockfile import lock_path, read_lock
-from agentprof_collector.errors import AgentprofError, StoreLocked, StoreMissing
+from agentprof_collector.errors import AgentprofError, StoreLocked, StoreMissing, Unreachable
 from agentprof_collector.find import find_task
 from agentprof_collector.recompute import record_outcome
 from agentprof_collector.reports import REPORTS, Document, ReportName
 from agentprof_collector.reports.selection import Selection
-from agentprof_collector.running import RunningCollector, Unreachable, token
+from agentprof_collector.running import RunningCollector, token
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import Store, open_store
 
