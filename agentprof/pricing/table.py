@@ -7,7 +7,7 @@ and asked for prices, never for sums. The sums equal those of its own `calc_pric
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _CACHED = 4096
 """Resolved entries kept; model names come from outside, so their number has no bound."""
+
+_PLAIN_MEDIA = {"google": ("input_audio", "input_image")}
+"""By provider: media that cost what text does where an entry has no price of theirs.
+https://ai.google.dev/gemini-api/docs/pricing"""
 
 _TOOLS = {
     "web_search": "web_searches_kcount",
@@ -173,6 +177,7 @@ def _price(entry: ModelPrice, priced_as: str, version: str) -> Price | None:
     from genai_prices.types import TieredPrices
 
     given = {key: value for key, value in vars(entry).items() if value is not None}
+    owner = priced_as.partition("/")[0]
     starts = sorted(
         {t.start for value in given.values() if isinstance(value, TieredPrices) for t in value.tiers}
     )
@@ -186,7 +191,7 @@ def _price(entry: ModelPrice, priced_as: str, version: str) -> Price | None:
                 flat[key] = reached[-1] if reached else value.base
             else:
                 flat[key] = value
-        return _rates(flat, free=priced_as.endswith(":free"))
+        return _rates(flat, free=priced_as.endswith(":free"), plain_media=_PLAIN_MEDIA.get(owner, ()))
 
     steps = [step(0), *(step(start + 1) for start in starts)]
     found = tuple(rates for rates in steps if rates is not None)
@@ -195,7 +200,7 @@ def _price(entry: ModelPrice, priced_as: str, version: str) -> Price | None:
     return Price(source="table", priced_as=priced_as, table=version, steps=found, starts=tuple(starts))
 
 
-def _rates(flat: dict[str, Decimal], *, free: bool) -> Rates | None:
+def _rates(flat: dict[str, Decimal], *, free: bool, plain_media: Collection[str]) -> Rates | None:
     """A class without a price of its own is charged as the class it is part of; no output price: no charge.
 
     None where the entry has no price for tokens: by the minute or page, or none at all. An entry that is
@@ -215,20 +220,22 @@ def _rates(flat: dict[str, Decimal], *, free: bool) -> Rates | None:
         output=tokens_out,
         reasoning=per_token.get("output_reasoning_mtok", tokens_out),
         request=flat.get("requests_kcount", ZERO).scaleb(-3, EXACT),
-        media=_media(flat, {"input": tokens_in, "output": tokens_out}),
+        media=_media(flat, {"input": tokens_in, "output": tokens_out}, plain_media),
         server_tools={kind: flat[key].scaleb(-3, EXACT) for kind, key in _TOOLS.items() if key in flat},
     )
 
 
-def _media(flat: Mapping[str, Decimal], text: Mapping[str, Decimal]) -> dict[str, Decimal]:
+def _media(
+    flat: Mapping[str, Decimal], text: Mapping[str, Decimal], plain: Collection[str]
+) -> dict[str, Decimal]:
     """USD per token of sound and images. An entry with any price of a medium knows it: where it has none in one
-    direction the medium costs there what text does. Of one without any nothing is known."""
+    direction the medium costs there what text does. Of one without any nothing is known, but for `plain`."""
     found = {}
     for name in MEDIA:
         direction, _, medium = name.partition("_")
         own = flat.get(f"{name}_mtok")
         if own is not None:
             found[name] = per_million(own)
-        elif any(f"_{medium}_" in key for key in flat):
+        elif name in plain or any(f"_{medium}_" in key for key in flat):
             found[name] = text[direction]
     return found
