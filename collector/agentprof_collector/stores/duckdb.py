@@ -20,7 +20,8 @@ from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
 from agentprof_collector.stores.duckdb_questions import GroupQuestions, list_question
 from agentprof_collector.stores.duckdb_rows import (
     INSERT_TASKS,
-    batch_columns,
+    append,
+    batch_rows,
     spans_by_trace,
     spans_in,
     summary_in,
@@ -48,18 +49,12 @@ class DuckDbStore:
         """See `Store.add_spans`."""
         by_trace = spans_by_trace(spans)
         arrived_ns = _now(arrived_ns)
-        batches = batch_columns(by_trace) | {"arrived_ns": arrived_ns}
+        batches = batch_rows(by_trace, arrived_ns)
         distinct = sorted(set(pairs))
-        columns = {
-            "task_ids": [task_id for task_id, _ in distinct],
-            "trace_ids": [trace_id for _, trace_id in distinct],
-        }
 
         def work(cursor: Cursor) -> None:
-            if spans:
-                cursor.execute(sql("insert_batches"), batches)
-            if distinct:
-                cursor.execute(sql("insert_task_traces"), columns)
+            append(cursor, "batches", batches)
+            append(cursor, "task_traces", distinct)
 
         with self._appending:
             self._file.write(work)

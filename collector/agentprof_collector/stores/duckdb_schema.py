@@ -15,7 +15,13 @@ from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.stores import TaskRow
 from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
-from agentprof_collector.stores.duckdb_rows import INSERT_TASKS, batch_columns, spans_by_trace, task_columns
+from agentprof_collector.stores.duckdb_rows import (
+    INSERT_TASKS,
+    append,
+    batch_rows,
+    spans_by_trace,
+    task_columns,
+)
 
 SCHEMA_VERSION: Final = 2
 _ROWS_AT_ONCE: Final = 5_000
@@ -95,7 +101,7 @@ def _from_version_1(cursor: Cursor) -> None:
     for bodies in _pieces(cursor, "SELECT body FROM spans"):
         spans = [msgspec.json.decode(body, type=Span) for (body,) in bodies]
         # When they arrived was not kept: before everything that comes now.
-        cursor.execute(sql("insert_batches"), batch_columns(spans_by_trace(spans)) | {"arrived_ns": 0})
+        append(cursor, "batches", batch_rows(spans_by_trace(spans), 0))
     for found in _pieces(cursor, "SELECT summary, spans, facts FROM tasks_1"):
         rows = [
             TaskRow(summary=msgspec.json.decode(text, type=TaskSummary), spans=spans, facts=facts)

@@ -20,6 +20,7 @@ _AMOUNT_LIMIT: Final = Decimal(10) ** 12
 _LARGEST: Final = 2**63 - 1
 
 UNPRICED: Final = ("no_usage", "unknown_model", "abandoned_attempts", "unknown_server_tool")
+_UNPRICED: Final = set(UNPRICED)
 ERRORS: Final = ("call", "tool", "task")
 
 SUMS: Final = (
@@ -56,15 +57,6 @@ def amounts(summary: TaskSummary) -> dict[str, Decimal | None]:
     return {"cost_usd": summary.cost_usd, "wasted_usd": summary.wasted["cost_usd"]}
 
 
-def fits(summary: TaskSummary) -> bool:
-    """Whether the columns hold the summary's figures exactly."""
-    return (
-        all(value is None or abs(value) <= _LARGEST for value in numbers(summary).values())
-        and all(amount is None or _amount_fits(amount) for amount in amounts(summary).values())
-        and summary.unpriced.keys() == set(UNPRICED)
-    )
-
-
 def figures(summaries: Sequence[TaskSummary]) -> dict[str, list[Any]]:
     """The columns of figures of all rows: numbers, amounts as text with their places, and `exact`.
 
@@ -82,11 +74,16 @@ def figures(summaries: Sequence[TaskSummary]) -> dict[str, list[Any]]:
         )
     }
     for summary in summaries:
-        exact = fits(summary)
+        counted, paid = numbers(summary), amounts(summary)
+        exact = (
+            all(value is None or -_LARGEST <= value <= _LARGEST for value in counted.values())
+            and all(amount is None or _amount_fits(amount) for amount in paid.values())
+            and summary.unpriced.keys() == _UNPRICED
+        )
         found["exact"].append(exact)
-        for name, value in numbers(summary).items():
+        for name, value in counted.items():
             found[name].append(value if exact or value is None else 0)
-        for name, amount in amounts(summary).items():
+        for name, amount in paid.items():
             known = amount if exact else None
             found[name].append(None if known is None else format(known, "f"))
             found[f"{name}_places"].append(None if known is None else _places(known))
