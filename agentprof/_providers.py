@@ -19,6 +19,8 @@ _BY_HOST: Final = {
     "together.ai": "together",
     "api.fireworks.ai": "fireworks",
     "api.perplexity.ai": "perplexity",
+    "api.sambanova.ai": "sambanova",
+    "api.writer.com": "writer",
     "api.moonshot.ai": "moonshot",
     "router.huggingface.co": "huggingface",
     "generativelanguage.googleapis.com": "gcp.gemini",

@@ -138,7 +138,8 @@ def _sibling(module: str, name: str, **options: Any) -> Callable[[str], Callable
         client = getattr(importlib.import_module(module), name)(
             base_url=url.removesuffix("/v1"), api_key="none", max_retries=0, **options
         )
-        return lambda: client.chat.completions.create(**_BODY)
+        chat = client.chat.chat if hasattr(client.chat, "chat") else client.chat.completions.create
+        return lambda: chat(**_BODY)
 
     return caller
 
@@ -176,6 +177,10 @@ CALLERS: Final[dict[str, Callable[[str], Callable[[], Any]]]] = {
     "groq": _sibling("groq", "Groq"),
     "cerebras": _sibling("cerebras.cloud.sdk", "Cerebras", warm_tcp_connection=False),
     "together": _sibling("together", "Together"),
+    "fireworks": _sibling("fireworks", "Fireworks"),
+    "perplexity": _sibling("perplexity", "Perplexity"),
+    "sambanova": _sibling("sambanova", "SambaNova"),
+    "writerai": _sibling("writerai", "Writer"),
     "httpx": _httpx("httpx"),
     "httpx2": _httpx("httpx2"),
     "requests": _requests,

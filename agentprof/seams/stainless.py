@@ -28,10 +28,20 @@ MODULES: Final[tuple[str, ...]] = (
     "openai._base_client",
     "anthropic._base_client",
     "cerebras.cloud.sdk._base_client",
+    "fireworks._base_client",
     "groq._base_client",
+    "perplexity._base_client",
+    "sambanova._base_client",
     "together._base_client",
+    "writerai._base_client",
 )
 """Base clients of the family; another SDK of it is one more entry."""
+
+_OWN_PATHS: Final = {
+    "/messages": ("sambanova", "/v1/messages"),
+    "/v1/chat": ("writerai", "/v1/chat/completions"),
+}
+"""Paths that mean something else without their SDK: its name, and the usual path for what is posted there."""
 
 
 def patches(module: ModuleType) -> list[Patch]:
@@ -106,7 +116,8 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
         options = kwargs["options"] if "options" in kwargs else args[1]
         if options.method.lower() != "post":
             return None
-        dialect = dialect_of(options.url)
+        path = options.url if options.url not in _OWN_PATHS else _usual_path(client, options.url)
+        dialect = dialect_of(path)
         if dialect is None:
             return None
         model, stream = _asked(options, dialect)
@@ -115,6 +126,11 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
     except Exception:
         _guard.failed("the start of a call")
         return None
+
+
+def _usual_path(client: Any, path: str) -> str:
+    sdk, usual = _OWN_PATHS[path]
+    return usual if type(client).__module__.partition(".")[0] == sdk else path
 
 
 def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:

@@ -1,4 +1,4 @@
-"""Spans of every recording that the SDKs of Groq, Cerebras and Together can send, through them, equal the truth.
+"""Spans of every recording that SDKs on the base client of openai can send, through them, equal the truth.
 
 Through plain HTTP they are among the recordings of `test_recordings.py`. Run with `-s` for tables.
 """
@@ -24,18 +24,26 @@ pytestmark = pytest.mark.filterwarnings(
 SDKS = {
     "groq": ("groq", "Groq", ""),
     "cerebras": ("cerebras.cloud.sdk", "Cerebras", ""),
+    "perplexity": ("perplexity", "Perplexity", ""),
     "together": ("together", "Together", ""),
+    "writer": ("writerai", "Writer", ""),
 }
 """By provider: module, client, what follows the address in its base URL."""
-RECORDINGS = {"groq": 54, "cerebras": 6, "together": 6}
+RECORDINGS = {"groq": 54, "cerebras": 6, "perplexity": 14, "together": 6, "writer": 8}
 
 
 def send(client: Any, recording: dict[str, Any]) -> None:
     """One call as it was recorded; what the method does not know goes into the body."""
-    body = dict(recording["request"]["body_json"])
-    method = client.chat.completions.create
-    if recording["api"] == "openai.completions":
-        method = client.completions.create
+    body = recording["request"].get("body_json")
+    if body is None:  # no JSON, so through the generic method, as the bytes they were
+        content = recording["request"]["body_text"].encode()
+        client.post(recording["path"], cast_to=object, content=content)
+        return
+    method = client.chat.chat if hasattr(client.chat, "chat") else client.chat.completions.create
+    if recording["api"] != "openai.chat":
+        method = (
+            client.completions if recording["api"] == "openai.completions" else client.embeddings
+        ).create
     known = set(inspect.signature(method).parameters) - {"extra_body", "extra_headers", "timeout"}
     named = {key: value for key, value in body.items() if key in known}
     answer = method(**named, extra_body={key: body[key] for key in body if key not in known})
