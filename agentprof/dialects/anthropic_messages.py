@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any, Final
 
 import msgspec
 
+from agentprof.dialects import _aws_frames
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
 from agentprof.dialects._anthropic_usage import RawUsage, read_usage
-from agentprof.dialects._format import Format
+from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
 
@@ -56,7 +58,14 @@ class Event(msgspec.Struct):
     error: Any = None
 
 
+class Wrapped(msgspec.Struct):
+    """An event on Bedrock."""
+
+    bytes: str | None = None
+
+
 _read_asked = Tolerant(Asked)
+_read_wrapped = Tolerant(Wrapped)
 _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
 
@@ -84,6 +93,10 @@ class Messages(Format):
         """Model and streaming."""
         return _read_asked(body) or Asked()
 
+    def frames(self, start: bytes) -> Frames | None:
+        """On Bedrock an event stands in a frame of AWS."""
+        return _aws_frames.Frames(_unwrapped) if _aws_frames.is_frame(start) else None
+
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""
         read = _read_body(body)
@@ -100,6 +113,14 @@ class Messages(Format):
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""
         return _Reader(answer).read
+
+
+def _unwrapped(kind: str, payload: bytes) -> bytes:
+    wrapped = _read_wrapped(payload)
+    try:
+        return base64.b64decode(wrapped.bytes) if wrapped is not None and wrapped.bytes else b""
+    except ValueError:
+        return b""
 
 
 class _Reader:
