@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentprof.rollup import roll_up
-from agentprof_collector import pipeline
+from agentprof_collector import recompute
 
 
 def line(trace: str, *, tokens: int = 7) -> str:
@@ -100,7 +100,7 @@ def test_a_task_that_cannot_be_added_up_is_named(
             raise ZeroDivisionError("by zero")
         return roll_up(task_id, *arguments)
 
-    monkeypatch.setattr(pipeline, "roll_up", failing)
+    monkeypatch.setattr(recompute, "roll_up", failing)
     (tmp_path / "a.jsonl").write_text(line("aa") + line("ab"))
     done = agentprof_command("ingest", "a.jsonl")
     assert done.returncode == 1
