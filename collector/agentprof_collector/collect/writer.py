@@ -153,7 +153,7 @@ class Writer:
                 contents = read_next()
                 understood = self._intake.understand(contents.spans)
             except Refused as refused:
-                answer.set_exception(refused)
+                answer.set_exception(refused.bare())
             except Exception as error:  # noqa: BLE001 (it must not cost the others)
                 _log.exception("a request could not be read")
                 answer.set_exception(Refused(500, f"{type(error).__name__} while reading the request"))

@@ -117,9 +117,9 @@ def _accepted(media: Media, signal: Signal, answer: Answer) -> Response:
 async def _exchange(sent: HttpRequest, signal: Signal, submit: Submit, budget: Budget) -> Answer:
     if sent.method != "POST":
         raise Refused(405, "expected POST", allow="POST")
-    media = _media(sent)
-    body = await _body(sent, budget)
-    answer = submit(Request(signal, media, sent.headers.get("content-encoding", ""), body))
+    media, encoding = _media(sent), sent.headers.get("content-encoding", "")
+    # No name for the body here: a refusal would hold it together with this call.
+    answer = submit(Request(signal, media, encoding, await _body(sent, budget)))
     return await asyncio.wrap_future(answer)
 
 

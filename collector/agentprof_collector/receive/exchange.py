@@ -51,6 +51,10 @@ class Refused(Exception):
         self.status = status
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
+    def bare(self) -> Refused:
+        """The same without the trace of where it arose: that holds the request, as large as it is."""
+        return Refused(self.status, str(self), **self.headers)
+
 
 def put_off(message: str) -> Refused:
     """A refusal that asks the sender to come again: nothing was taken, nothing is wrong with the request."""
