@@ -102,7 +102,7 @@ def amount_of(value: Decimal | None, places: int | None) -> Decimal | None:
 def _amount_fits(amount: Decimal) -> bool:
     return (
         amount.is_finite()
-        and abs(amount) < _AMOUNT_LIMIT
+        and -_AMOUNT_LIMIT < amount < _AMOUNT_LIMIT
         and -AMOUNT_PLACES <= _places(amount) <= AMOUNT_PLACES
         and not (amount.is_signed() and amount.is_zero())
     )
