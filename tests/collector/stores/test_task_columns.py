@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from support.spans import call, cost, task, usage
 
+from agentprof.money import EXACT
 from agentprof.rollup import roll_up
 from agentprof.summary import TaskSummary
 from agentprof_collector.stores.task_columns import AMOUNTS, KNOWN_SUMS, SUMS, amount_of, figures
@@ -34,7 +35,7 @@ def test_an_amount_comes_back_as_it_was_written(text: str) -> None:
     """From a column with 18 digits after the point."""
     columns = figures([summary(text)])
     (kept,), (places,) = columns["cost_usd"], columns["cost_usd_places"]
-    in_column = Decimal(kept).quantize(Decimal("1e-18"))
+    in_column = Decimal(kept).quantize(Decimal("1e-18"), context=EXACT)
     assert str(amount_of(in_column, places)) == str(summary(text).cost_usd)
     assert amount_of(None, None) is None
 
