@@ -137,7 +137,7 @@ class RunningCollector:
         if status == http.client.OK and isinstance(found, dict) and found.get("schema") == 1:
             return found
         error = found.get("error") if isinstance(found, dict) else None
-        message = error.get("message") if isinstance(error, dict) else error
+        message = error.get("message") if isinstance(error, dict) else None
         if status == http.client.UNAUTHORIZED:
             raise AgentprofError(f"the collector at {self._url} asks for its token: set {TOKEN_VARIABLE}.")
         if isinstance(message, str) and status >= http.client.BAD_REQUEST:

@@ -14,9 +14,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agentprof_collector.api import answers
 from agentprof_collector.receive.asgi import refusal
 from agentprof_collector.receive.exchange import Refused
 
@@ -101,4 +102,5 @@ def _shows(headers: Headers, token: str) -> bool:
 def _said(refused: Refused, scope: Scope) -> Response:
     if scope["path"].startswith(_OTLP):
         return refusal(refused, Headers(scope=scope).get("content-type", ""))
-    return JSONResponse({"error": str(refused)}, refused.status, {"connection": "close", **refused.headers})
+    headers = {"connection": "close", **refused.headers}
+    return answers.refusal(answers.Refused(refused.status, str(refused), headers=headers))
