@@ -158,10 +158,11 @@ def _most_common(names: Sequence[str]) -> str | None:
 def _rate(nodes: list[Node], profile: Profile) -> float | None:
     tokens, ns = 0, 0
     for node in nodes:
-        generation = sum([s.ns for s in profile.segments[id(node)] if s.name == "generation"])
         usage = node.call.usage if node.call is not None else None
-        if generation and usage is not None and usage.output is not None:
-            tokens, ns = tokens + usage.output, ns + generation
+        if usage is not None and usage.output is not None:
+            for segment in profile.segments[id(node)]:
+                if segment.name == "generation":
+                    tokens, ns = tokens + usage.output, ns + segment.ns
     return round(tokens / (ns / 1e9), 3) if ns else None
 
 
@@ -171,11 +172,11 @@ def _instants(calls: Sequence[Node], field: str) -> Quantiles | None:
 
 
 def _gaps(calls: Sequence[Node]) -> Quantiles | None:
+    held = [node.call for node in calls if node.call is not None and node.call.inter_token_histogram]
+    if not held:
+        return None
     buckets: Counter[int] = Counter()
-    longest: list[int] = []
-    for node in calls:
-        if node.call is not None and node.call.inter_token_histogram:
-            buckets.update(node.call.inter_token_histogram)
-            if node.call.inter_token_max_ns is not None:
-                longest.append(node.call.inter_token_max_ns)
+    for call in held:
+        buckets.update(call.inter_token_histogram)
+    longest = [call.inter_token_max_ns for call in held if call.inter_token_max_ns is not None]
     return histogram_quantiles(buckets, max(longest) if longest else None)

@@ -27,6 +27,8 @@ from agentprof_collector.receive.repair import NotRequest, repaired
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _STATUSES = ("UNSET", "OK", "ERROR")
 _LATEST_NS = 2**63 - 1
+_ZERO = b"\0"
+"""What an id that is none consists of."""
 SPANS_LIMIT: Final = 250_000
 """Spans, log records or metrics of one request; senders have some hundreds to some thousands."""
 _JSON_LIMIT: Final = 8_000_000
@@ -322,13 +324,13 @@ def _from_protobuf(
     sent: Any, scope: str, resource: dict[str, Any], wanted: wire.Attributes
 ) -> RawSpan | None:
     trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
-    if not 0 < start_ns <= _LATEST_NS or not _is_id(trace_id) or not _is_id(span_id):
+    if not (trace_id.strip(_ZERO) and span_id.strip(_ZERO) and 0 < start_ns <= _LATEST_NS):
         return None
     parent_id, end_ns, attributes = sent.parent_span_id, sent.end_time_unix_nano, sent.attributes[:]
     return RawSpan(
         trace_id=trace_id.hex(),
         span_id=span_id.hex(),
-        parent_id=parent_id.hex() if _is_id(parent_id) else None,
+        parent_id=parent_id.hex() if parent_id.strip(_ZERO) else None,
         name=sent.name,
         kind=sent.kind,
         start_ns=start_ns,
@@ -339,7 +341,3 @@ def _from_protobuf(
         scope=scope,
         resource=resource,
     )
-
-
-def _is_id(sent: bytes) -> bool:
-    return bool(sent.strip(b"\0"))
