@@ -30,8 +30,12 @@ _OF_THESE_BYTES: Final = (
 
 
 def wanted(method: str, path: str) -> Dialect | None:
-    """The dialect of a request that may be a call of its own."""
-    return dialect_of(path) if method == "POST" else None
+    """The dialect of a request that may be a call of its own.
+
+    Args:
+        method: As the program gives it, perhaps in small letters.
+    """
+    return dialect_of(path) if method.upper() == "POST" else None
 
 
 def hush(host: str) -> Attachment | None:
