@@ -72,8 +72,8 @@ class Intake:
         """
         if spans:
             self._store.add_spans(spans, pairs_of(spans), arrived_ns=arrived_ns)
-        for fact in outcomes:
-            self._store.add_outcome(fact, arrived_ns=arrived_ns)
+        if outcomes:
+            self._store.add_outcomes(outcomes, arrived_ns=arrived_ns)
 
 
 class Pipeline:

@@ -79,7 +79,7 @@ def copy_traces(source: Store, target: Store, trace_ids: Iterable[str]) -> None:
 
 def record_outcome(store: Store, fact: OutcomeFact) -> None:
     """Store an outcome and bring the task's summary up to date."""
-    store.add_outcome(fact)
+    store.add_outcomes([fact])
     recompute(store, _traces_of_task(store, fact.task_id))
 
 

@@ -340,6 +340,6 @@ def _afresh(store: Store, traces: set[str]) -> dict[str, Any]:
         spans = store.spans_of(traces)
         fresh.add_spans(spans, pairs_of(spans))
         for fact in store.outcomes_of([task.task_id for task in store.tasks()]):
-            fresh.add_outcome(fact)
+            fresh.add_outcomes([fact])
         recompute(fresh, traces)
         return {task.task_id: task for task in fresh.tasks()}

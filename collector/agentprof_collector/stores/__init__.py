@@ -103,8 +103,8 @@ class Store(Protocol):
     def set_added_up_to(self, arrived_ns: int) -> None:
         """Note that all tasks of spans and outcomes that arrived until then have their rows."""
 
-    def add_outcome(self, fact: OutcomeFact, *, arrived_ns: int | None = None) -> None:
-        """Keep an outcome recorded later than the spans; `arrived_ns` as of `add_spans`."""
+    def add_outcomes(self, facts: Sequence[OutcomeFact], *, arrived_ns: int | None = None) -> None:
+        """Keep outcomes recorded later than the spans; `arrived_ns` as of `add_spans`."""
 
     def outcomes_of(self, task_ids: Collection[str]) -> list[OutcomeFact]:
         """The recorded outcomes of the tasks, oldest first."""

@@ -111,12 +111,16 @@ class ClickHouseStore:
         columns = {"id": [0], "arrived_ns": [arrived_ns], "written_ns": [self._later()]}
         self._insert("added_up", columns)
 
-    def add_outcome(self, fact: OutcomeFact, *, arrived_ns: int | None = None) -> None:
-        """See `Store.add_outcome`."""
-        if fact in self.outcomes_of([fact.task_id]):
+    def add_outcomes(self, facts: Sequence[OutcomeFact], *, arrived_ns: int | None = None) -> None:
+        """See `Store.add_outcomes`."""
+        known = set(self.outcomes_of({fact.task_id for fact in facts}))
+        new = [fact for fact in dict.fromkeys(facts) if fact not in known]
+        if not new:
             return
-        columns = msgspec.structs.asdict(fact) | {"arrived_ns": _now(arrived_ns)}
-        self._insert("outcomes", {name: [value] for name, value in columns.items()})
+        columns: dict[str, list[Any]] = {
+            name: [getattr(fact, name) for fact in new] for name in OutcomeFact.__struct_fields__
+        }
+        self._insert("outcomes", columns | {"arrived_ns": [_now(arrived_ns)] * len(new)})
 
     def outcomes_of(self, task_ids: Collection[str]) -> list[OutcomeFact]:
         """See `Store.outcomes_of`."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +17,7 @@ import msgspec
 from agentprof.model import OutcomeFact, Span
 from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.summary import TaskSummary
+from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
 from agentprof_collector.stores.duckdb_questions import GroupQuestions, list_question
@@ -77,7 +80,8 @@ class DuckDbStore:
             bodies = _column(cursor, "select_bodies", places=places) if places else []
             return known + [spans_in(body) for body in bodies]
 
-        return [span for spans in self._file.read(work) for span in spans] if trace_ids else []
+        with self._readable():
+            return [span for spans in self._file.read(work) for span in spans] if trace_ids else []
 
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """See `Store.traces_of`."""
@@ -97,11 +101,14 @@ class DuckDbStore:
         with self._replacing:
             self._file.write(lambda cursor: cursor.execute(sql("update_added_up_to"), {"to": arrived_ns}))
 
-    def add_outcome(self, fact: OutcomeFact, *, arrived_ns: int | None = None) -> None:
-        """See `Store.add_outcome`."""
-        columns = msgspec.structs.asdict(fact) | {"arrived_ns": _now(arrived_ns)}
+    def add_outcomes(self, facts: Sequence[OutcomeFact], *, arrived_ns: int | None = None) -> None:
+        """See `Store.add_outcomes`."""
+        columns: dict[str, Any] = {
+            name: [getattr(fact, name) for fact in facts] for name in OutcomeFact.__struct_fields__
+        }
+        columns["arrived_ns"] = _now(arrived_ns)
         with self._appending:
-            self._file.write(lambda cursor: cursor.execute(sql("insert_outcome"), columns))
+            self._file.write(lambda cursor: cursor.execute(sql("insert_outcomes"), columns))
 
     def outcomes_of(self, task_ids: Collection[str]) -> list[OutcomeFact]:
         """See `Store.outcomes_of`."""
@@ -131,7 +138,8 @@ class DuckDbStore:
             packed = dict(_rows(cursor, "select_summaries", places=places)) if places else {}
             return [packed[place] for place in places]
 
-        return [summary_in(packed) for packed in self._file.read(work)]
+        with self._readable():
+            return [summary_in(packed) for packed in self._file.read(work)]
 
     def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
         """See `Store.groups`."""
@@ -152,7 +160,8 @@ class DuckDbStore:
     def task(self, task_id: str) -> TaskSummary | None:
         """See `Store.task`."""
         found = self._ask("select_task", task_id=task_id)
-        return summary_in(found[0]) if found else None
+        with self._readable():
+            return summary_in(found[0]) if found else None
 
     def task_ids(self, begin: str, end: str = "") -> list[str]:
         """See `Store.task_ids`."""
@@ -177,6 +186,14 @@ class DuckDbStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (msgspec.MsgspecError, zlib.error) as error:
+            what = f"holds what this version cannot read ({error})"
+            raise StoreUnusable(self._file.place, what) from error
 
     def _ask(self, name: str, **parameters: Any) -> list[Any]:
         return self._file.read(lambda cursor: _column(cursor, name, **parameters))

@@ -144,7 +144,7 @@ def test_what_a_killed_process_left_is_added_up(tmp_path: Path, start: Start) ->
         for at in range(3):
             store.arrived(*of_task(at), at=100 + at)
         store.set_added_up_to(100)
-        store.add_outcome(OutcomeFact(task_id="t0", outcome="failure", recorded_ns=5), arrived_ns=200)
+        store.add_outcomes([OutcomeFact(task_id="t0", outcome="failure", recorded_ns=5)], arrived_ns=200)
     with WatchedStore(path) as store:
         added = start(store, quiet_s=FOREVER_S, open_s=FOREVER_S)
         added.wait_for(("t0", 1), ("t1", 1), ("t2", 1))
@@ -220,7 +220,7 @@ def test_an_outcome_brings_its_task_up_to_date(store: WatchedStore, start: Start
     added = start(store, quiet_s=0.0, open_s=FOREVER_S)
     added.come(*of_task(1))
     added.wait_for(("t1", 1))
-    store.add_outcome(OutcomeFact(task_id="t1", outcome="success", recorded_ns=5))
+    store.add_outcomes([OutcomeFact(task_id="t1", outcome="success", recorded_ns=5)])
     added.adder.concerns(["t1"], time.time_ns())
     added.adder.up_to_date(["t1"])
     summary = store.task("t1")

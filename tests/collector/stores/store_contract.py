@@ -94,7 +94,7 @@ class StoreContract(StoreQuestions):
         fact = OutcomeFact(task_id="a", outcome="success", score=0.5, recorded_ns=7)
         with open_store() as store:
             store.add_spans(spans, [("a", "t1")])
-            store.add_outcome(fact)
+            store.add_outcomes([fact])
             store.put_tasks([row("a", spans, Facts(outcomes=(fact,)))], {"t1"})
         with open_store() as store:
             assert store.spans_of(["t1"]) == spans
@@ -136,8 +136,8 @@ class StoreContract(StoreQuestions):
         assert store.arrived_since(10) == {"t1", "t2", "t3"}
         assert store.arrived_since(20) == {"t1"}
         assert store.arrived_since(30) == set()
-        store.add_outcome(OutcomeFact(task_id="b", outcome="success", recorded_ns=1), arrived_ns=40)
-        store.add_outcome(OutcomeFact(task_id="trace:t3", outcome="success", recorded_ns=1), arrived_ns=50)
+        store.add_outcomes([OutcomeFact(task_id="b", outcome="success", recorded_ns=1)], arrived_ns=40)
+        store.add_outcomes([OutcomeFact(task_id="trace:t3", outcome="success", recorded_ns=1)], arrived_ns=50)
         assert store.arrived_since(30) == {"t2", "t3", "t4"}
         assert store.arrived_since(40) == {"t3"}
 
@@ -164,10 +164,10 @@ class StoreContract(StoreQuestions):
         with open_store() as store:
             store.add_spans(old, [("a", "t1")], arrived_ns=901)
             store.add_spans(stray, [], arrived_ns=901)
-            store.add_outcome(OutcomeFact(task_id="a", outcome="success", recorded_ns=1), arrived_ns=902)
-            store.add_outcome(OutcomeFact(task_id="none", outcome="success", recorded_ns=1), arrived_ns=1)
+            store.add_outcomes([OutcomeFact(task_id="a", outcome="success", recorded_ns=1)], arrived_ns=902)
+            store.add_outcomes([OutcomeFact(task_id="none", outcome="success", recorded_ns=1)], arrived_ns=1)
             store.add_spans(new, [("b", "t2")], arrived_ns=950)
-            store.add_outcome(OutcomeFact(task_id="b", outcome="success", recorded_ns=1), arrived_ns=1)
+            store.add_outcomes([OutcomeFact(task_id="b", outcome="success", recorded_ns=1)], arrived_ns=1)
             store.put_tasks([row("a", old), row("b", new), row("trace:t3", stray)], {"t1", "t2", "t3"})
             assert store.forget(902) == 1
             assert store.forget(950) == 2
@@ -204,9 +204,11 @@ class StoreContract(StoreQuestions):
         """Oldest first; repeating one adds nothing."""
         first = OutcomeFact(task_id="a", outcome="success", recorded_ns=1)
         second = OutcomeFact(task_id="a", outcome="failure", score=0.1, recorded_ns=2)
-        for fact in (second, first, first, OutcomeFact(task_id="b", outcome="success", recorded_ns=3)):
-            store.add_outcome(fact)
+        other = OutcomeFact(task_id="b", outcome="success", recorded_ns=3)
+        for facts in ([second, first, first, other], [first], [], [other, second]):
+            store.add_outcomes(facts)
         assert store.outcomes_of(["a"]) == [first, second]
+        assert store.outcomes_of(["b", "a"]) == [first, second, other]
 
     def test_the_row_made_from_more_holds(self, store: Store) -> None:
         """An older, smaller summary never replaces a fuller one; an equal one does."""

@@ -69,7 +69,7 @@ def write_part(store: Store, part: int, of: int) -> None:
         spans = spans_of_task(number)
         for some in (spans[1:], spans[:1]):
             store.add_spans(some, pairs_of(some))
-        store.add_outcome(OutcomeFact(task_id=f"a{number}", outcome="success", recorded_ns=number))
+        store.add_outcomes([OutcomeFact(task_id=f"a{number}", outcome="success", recorded_ns=number)])
 
 
 def add_up_as_it_comes(store: Store) -> None:
