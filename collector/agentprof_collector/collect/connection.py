@@ -10,6 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S: Final = 30.0
 """How long the head of a request may take."""
+SILENCE_S: Final = 60.0
+"""How long nothing may come in the middle of a body, where who reads it has no limit of its own."""
 _LINGER_S: Final = 2.0
 """How long what is still being sent is read away after a refusal."""
 
@@ -17,12 +19,14 @@ _LINGER_S: Final = 2.0
 class Connection(H11Protocol):
     """Uvicorn's connection, with an end for what it leaves open.
 
-    A head that never ends is cut off. A request that was refused before its body was read is read away for a
-    moment: closing at once would reset the connection, and the sender would lose the answer while it sends.
+    A head that never ends is cut off, and a body that does not go on. A request that was refused before its
+    body was read is read away for a moment: closing at once would reset the connection, and the sender would
+    lose the answer while it sends.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._head_timer: asyncio.TimerHandle | None = None
+        self._body_timer: asyncio.TimerHandle | None = None
         self._parting = _Parting(transport, self)
         self._lost = asyncio.Event()
         super().connection_made(cast("asyncio.Transport", self._parting))
@@ -36,6 +40,7 @@ class Connection(H11Protocol):
             return
         super().data_received(data)
         self._watch_head()
+        self._watch_body()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Who has said all that it will may still wait for the answer to it."""
@@ -47,6 +52,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
         self._cancel_head()
+        self._cancel_body()
         self._lost.set()
         super().connection_lost(exc)
 
@@ -77,6 +83,16 @@ class Connection(H11Protocol):
             self._cancel_head()
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_S, self._parting.close)
+
+    def _watch_body(self) -> None:
+        self._cancel_body()
+        if self.conn.their_state is h11.SEND_BODY and not self._parting.is_closing():
+            self._body_timer = self.loop.call_later(SILENCE_S, self._parting.abort)
+
+    def _cancel_body(self) -> None:
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
 
     def _cancel_head(self) -> None:
         if self._head_timer is not None:

@@ -318,6 +318,11 @@ def test_who_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
             connection.sendall(HEAD + b"content-length: 900\r\n\r\nabc")
             got = all_that_comes(connection)
         assert got.startswith(b"HTTP/1.1 408")
+        monkeypatch.setattr(connections, "SILENCE_S", 0.2)
+        with socket.create_connection(("127.0.0.1", collected.pages.port), timeout=20) as connection:
+            connection.sendall(HEAD.replace(TRACES.encode(), b"/api/v1/tasks/a/outcome"))
+            connection.sendall(b"content-length: 900\r\n\r\n{")
+            assert b"HTTP/1.1 200" not in all_that_comes(connection)
         assert collected.send(SPAN).status == 200
 
 
