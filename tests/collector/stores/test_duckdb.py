@@ -3,12 +3,13 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
-from store_contract import OpenStore, StoreContract, root
+from store_contract import OpenStore, StoreContract, root, row
 
 from agentprof_collector.errors import StoreLocked, StoreMissing, StoreNotWritten, StoreUnusable
 from agentprof_collector.stores import Store, open_store
@@ -40,6 +41,7 @@ def run_python(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 WRITES_AND_WAITS = """
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from agentprof.model import Span
@@ -172,3 +174,20 @@ def test_names_of_files_are_only_names(tmp_path: Path) -> None:
         with open_store(path) as store:
             assert store.tasks() == []
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_rows_that_cannot_be_read(tmp_path: Path) -> None:
+    """Of another version, or damaged: the error names the file, and the rest can be asked for."""
+    path = tmp_path / "s.duckdb"
+    with open_store(path) as store:
+        store.add_spans([root("t1", "a")], [("a", "t1")])
+        store.put_tasks([row("a", [root("t1", "a")])], {"t1"})
+    with duckdb.connect(path) as connection:
+        connection.execute("UPDATE tasks SET summary = 'no zlib'::BLOB")
+        connection.execute("UPDATE batches SET body = $body", {"body": zlib.compress(b"[{}]")})
+    with open_store(path) as store:
+        for ask in (store.tasks, lambda: store.task("a"), lambda: store.spans_of(["t1"])):
+            with pytest.raises(StoreUnusable, match=r"s\.duckdb: holds what this version cannot read"):
+                ask()
+        assert store.traces_of(["a"]) == {"t1"}
+        assert store.groups()[0]["tasks"] == 1
