@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -219,11 +220,15 @@ def print_commands(path: Path) -> None:
         [task_id, "--json"],
     ):
         command = [sys.executable, "-m", "agentprof", "report", "--db", str(path), *arguments]
-        began = time.perf_counter()
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, capture_output=True, check=True)
-        spent_s = time.perf_counter() - began
+        spent_s, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         shown = " ".join(arguments).replace(task_id, "TASK")
-        print(f"  agentprof report {shown:34} {spent_s * 1e3:8.0f} ms, {len(done.stdout):,} bytes")
+        print(
+            f"  agentprof report {shown:34} {spent_s * 1e3:8.0f} ms, CPU {cpu_s * 1e3:8.0f} ms, "
+            f"{len(done.stdout):,} bytes"
+        )
 
 
 def print_retention(path: Path, first: int, tasks: int, chance: random.Random) -> None:
