@@ -110,6 +110,10 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     "/v1/chat": "cohere:ChatV1",
     "/v2/embed": "cohere:Embed",
     "/v1/embed": "cohere:Embed",
+    "/converse": "bedrock:Converse",
+    "/converse-stream": "bedrock:Converse",
+    "/invoke": "bedrock:Invoke",
+    "/invoke-with-response-stream": "bedrock:Invoke",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""

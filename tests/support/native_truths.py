@@ -73,4 +73,17 @@ def _cohere(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_EXPECTED = {"gemini": _gemini, "ollama": _ollama, "cohere": _cohere}
+def _bedrock(truth: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+    """The cache stands beside the input; a tool of the provider is no call of a tool."""
+    names = [name for name in truth["tool_calls"] or () if not str(name).startswith("nova_")]
+    cache = [truth["cached_input_tokens"], truth["cache_write_tokens"]]
+    given = truth["input_tokens"]
+    return expected_besides_usage(truth | {"tool_calls": names}) | {
+        "input": None if given is None else given + sum(count or 0 for count in cache),
+        "output": truth["output_tokens"],
+        "cache_read": cache[0],
+        "cache_write": cache[1],
+    }
+
+
+_EXPECTED = {"gemini": _gemini, "ollama": _ollama, "cohere": _cohere, "bedrock": _bedrock}
