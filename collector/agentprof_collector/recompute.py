@@ -139,10 +139,12 @@ def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
     for task_id, trace_id in pairs_of(spans):
         above[top(f"task {task_id}")] = top(f"trace {trace_id}")
     parts: dict[str, _Part] = {}
+    part_of: dict[str, _Part] = {}
     for trace_id in traces:
-        parts.setdefault(top(f"trace {trace_id}"), _Part(set(), [])).traces.add(trace_id)
+        part = part_of[trace_id] = parts.setdefault(top(f"trace {trace_id}"), _Part(set(), []))
+        part.traces.add(trace_id)
     for span in spans:
-        parts[top(f"trace {span.trace_id}")].spans.append(span)
+        part_of[span.trace_id].spans.append(span)
     return list(parts.values())
 
 
@@ -176,8 +178,7 @@ def _rows(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact], failed:
         except Exception as error:  # noqa: BLE001
             failed(TaskNotAddedUp(task_id, error))
             continue
-        distinct = len({span.key for span in own})
-        rows.append(TaskRow(summary=summary, spans=distinct, facts=len(facts.outcomes)))
+        rows.append(TaskRow(summary=summary, spans=len(own), facts=len(facts.outcomes)))
     return rows
 
 

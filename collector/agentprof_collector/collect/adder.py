@@ -95,18 +95,23 @@ class Adder:
     def arrived(self, spans: Sequence[Span], arrived_ns: int) -> None:
         """Take note of spans that are stored now."""
         now_s = time.monotonic()
+        with_root = {
+            span.trace_id
+            for span in spans
+            if span.parent_id is None or (span.task is not None and span.task.starts)
+        }
         with self._changed:
             self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
-            for span in spans:
-                dirty = self._dirty.get(span.trace_id)
+            for trace_id in dict.fromkeys([span.trace_id for span in spans]):
+                dirty = self._dirty.get(trace_id)
                 if dirty is None:
-                    dirty = self._dirty[span.trace_id] = _Dirty(now_s, arrived_ns)
+                    dirty = self._dirty[trace_id] = _Dirty(now_s, arrived_ns)
                 dirty.last_s = now_s
-                dirty.has_root |= span.parent_id is None or (span.task is not None and span.task.starts)
+                dirty.has_root |= trace_id in with_root
                 if dirty.has_root:
                     # Last in the order again.
-                    self._rooted.pop(span.trace_id, None)
-                    self._rooted[span.trace_id] = dirty
+                    self._rooted.pop(trace_id, None)
+                    self._rooted[trace_id] = dirty
             self._changed.notify()
 
     def concerns(self, task_ids: Collection[str], arrived_ns: int) -> None:
