@@ -103,16 +103,29 @@ class _Part(msgspec.Struct):
         return self.type == "tool_result" or bool(self.result or self.response or self.response_too)
 
 
+class _Tools(msgspec.Struct):
+    """What holds several tools."""
+
+    tools: list[msgspec.Raw] | None = None
+    declarations: list[msgspec.Raw] | None = msgspec.field(default=None, name="functionDeclarations")
+    declarations_too: list[msgspec.Raw] | None = msgspec.field(default=None, name="function_declarations")
+
+
+_GROUPED: Final = re.compile(rb'"function(?:D|_d)eclarations"')
+_read_tools: Final = msgspec.json.Decoder(_Tools).decode
 _items_of: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_item: Final = msgspec.json.Decoder(_Item).decode
 _read_content: Final = msgspec.json.Decoder(_Message).decode
 _read_part: Final = msgspec.json.Decoder(_Part).decode
 
 
-def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: Key | None) -> None:
+def say_request(
+    said: dict[str, AttributeValue], body: bytes, dialect: Dialect, key: Key | None, model: str | None = None
+) -> None:
     """Add sizes of the sections of a request, tools offered, and its hashes; nothing if it is no JSON object.
 
     Args:
+        model: Where the path says it and not the body: the same asked of another model is something else.
         key: Of the task; None: outside any.
     """
     fields = fields_of(body)
@@ -123,17 +136,19 @@ def say_request(said: dict[str, AttributeValue], body: bytes, dialect: Dialect, 
     sizes: dict[str, int] = {}
     for name in _HOW_ONLY:
         fields.pop(name, None)
-    model = fields.pop("model", None)
-    if model is not None:
-        digest.update(model)
+    named = fields.pop("model", None)
+    if named is not None:
+        digest.update(named)
+    elif model is not None:
+        digest.update(model.encode("utf-8", "replace"))
     for name, section in dialect.sections:
         raw = fields.pop(name, None)
         if raw is not None:
             sizes[section] = sizes.get(section, 0) + len(raw)
             if section == "tools":
-                offered = _items(raw)
+                offered = _tools_in(raw)
                 if offered is not None:
-                    said[attributes.TOOLS_OFFERED] = len(offered)
+                    said[attributes.TOOLS_OFFERED] = offered
             digest.update(name.encode())
             digest.update(raw)
     hashed = len(body) <= _MAX_HASHED
@@ -172,6 +187,24 @@ def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
         return _items_of(raw)
     except msgspec.DecodeError:
         return None
+
+
+def _tools_in(raw: msgspec.Raw) -> int | None:
+    """How many tools a field offers: a list of them, perhaps of groups, or an object that holds the list."""
+    items = _items(raw)
+    try:
+        if items is None:
+            items = _read_tools(raw).tools
+            return None if items is None else len(items)
+        if _GROUPED.search(raw) is None:
+            return len(items)
+        groups = [_read_tools(item) for item in items]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return sum(
+        1 if (declared := group.declarations or group.declarations_too) is None else len(declared)
+        for group in groups
+    )
 
 
 def _section_of(item: msgspec.Raw) -> str:

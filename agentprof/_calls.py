@@ -56,6 +56,7 @@ class Call:
         "_failed_at",
         "_failed_s",
         "_first_byte",
+        "_model_of_path",
         "_open",
         "_pauses_s",
         "_pid",
@@ -89,6 +90,7 @@ class Call:
         self._began = self._attempt_began = stamp_ns()
         self._dialect = dialect
         self._stream = stream
+        self._model_of_path = model if dialect.path_tells else None
         self._task = task = _context.task_in()
         self._anchor = task.anchor_ns if task is not None else runtime.anchor_ns
         self._pid = os.getpid()
@@ -391,6 +393,7 @@ class Call:
     def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
         self.body = None
         try:
-            say_request(said, body, self._dialect, self._task.key if self._task is not None else None)
+            key = self._task.key if self._task is not None else None
+            say_request(said, body, self._dialect, key, self._model_of_path)
         except Exception:
             _guard.failed("reading a request")

@@ -129,7 +129,6 @@ class ChatV1(Chat):
         ("message", "user"),
     )
     conversation = "chat_history"
-    needs_model = False
 
     def frames(self, start: bytes) -> Frames | None:
         """Lines."""
