@@ -276,12 +276,12 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer, stream:
         What will arrive, or None if the response cannot be observed.
     """
     holder, name = _place_of_stream(response)
-    stream = getattr(holder, name)
-    kind = _class_for(stream)
+    inner = getattr(holder, name)
+    kind = _class_for(inner)
     if kind is None:
         return None
     arrivals = Arrivals(dialect, answer, _decoder_for(response), stream)
-    observed = kind(stream, arrivals, call)
+    observed = kind(inner, arrivals, call)
     setattr(holder, name, observed)
     if call.hides_usage:
         observed._hide = UsageFilter(_decoder_for(response))
