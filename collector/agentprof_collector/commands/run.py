@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import click
 
-from agentprof._run.command import main
-from agentprof_collector.embedded import EmbeddedCollector
-
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -16,4 +13,8 @@ from agentprof_collector.embedded import EmbeddedCollector
 @click.pass_context
 def run(context: click.Context, arguments: tuple[str, ...]) -> None:
     """Run any Python program, unchanged, and show what its tasks cost: agentprof run -- python agent.py"""
+    # Servers and gRPC take a third of a second to import: not for the other commands.
+    from agentprof._run.command import main
+    from agentprof_collector.embedded import EmbeddedCollector
+
     context.exit(main(arguments, EmbeddedCollector))
