@@ -10,9 +10,9 @@ from pathlib import Path
 from support.collect_process import CollectProcess, start_and_kill
 from support.under_load import Ledger, Load
 
-_LONGEST_S = 0.4
-"""From the moment it takes requests to the kill: some dozens of them."""
-_WHILE_STARTING = 0.3
+_MOST_REQUESTS, _LONGEST_S = 40, 0.05
+"""So many requests are taken at most before a kill, and so long at most it comes after the last of them."""
+_WHILE_STARTING = 0.4
 """Of the kills this part comes before it takes requests."""
 
 
@@ -33,9 +33,10 @@ def kill_again_and_again(
     for done in range(1, kills):
         progress(done, load.ledger)
         if rng.random() < _WHILE_STARTING:
-            start_and_kill(database, ports, rng.uniform(0.0, 1.5))
+            start_and_kill(database, ports, rng.uniform(0.0, 1.2))
             continue
         with CollectProcess(database, ports) as collector:
+            load.ledger.wait_for("requests", rng.randrange(_MOST_REQUESTS))
             time.sleep(rng.uniform(0.0, _LONGEST_S))
             collector.kill()
     with CollectProcess(database, ports) as collector:
