@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import Any
+from urllib.parse import unquote
 
 MODULES = {"gemini": "google.genai", "vertex": "google.genai", "ollama": "ollama", "cohere": "cohere"}
-MODULES |= {"mistral": "mistralai.client", "local": "google.genai"}
+MODULES |= {"mistral": "mistralai.client", "local": "google.genai", "bedrock": "boto3"}
 """By provider of a recording."""
 
 
@@ -71,6 +73,38 @@ def _mistral(sdk: Any, url: str, api: str, model: str, body: dict[str, Any], str
     method = client.chat.stream if streams else client.chat.complete
     more = {"tools": body["tools"]} if body.get("tools") else {}
     return method(model=model, messages=body["messages"], **more)
+
+
+def bedrock_client(sdk: Any, base_url: str) -> Any:
+    """A client for another host that tries once."""
+    config = import_module("botocore.config").Config(retries={"total_max_attempts": 1})
+    return sdk.client(
+        "bedrock-runtime",
+        region_name="us-east-1",
+        endpoint_url=base_url,
+        aws_access_key_id="none",
+        aws_secret_access_key="none",
+        config=config,
+    )
+
+
+def bedrock(base_url: str, recording: dict[str, Any]) -> None:
+    """One call to Bedrock as it was recorded; of a conversation only that there is one."""
+    client = bedrock_client(import_module("boto3"), base_url)
+    model = unquote(recording["path"].partition("/model/")[2].rpartition("/")[0])
+    streams = recording["path"].endswith("-stream")
+    if recording["api"] == "bedrock.converse":
+        method = client.converse_stream if streams else client.converse
+        answer = method(modelId=model, messages=[{"role": "user", "content": [{"text": "none"}]}])
+        for _ in answer["stream"] if streams else ():
+            pass
+        return
+    body = json.dumps(recording["request"]["body_json"])
+    if not streams:
+        client.invoke_model(modelId=model, body=body)["body"].read()
+        return
+    for _ in client.invoke_model_with_response_stream(modelId=model, body=body)["body"]:
+        pass
 
 
 _SENDERS = {
