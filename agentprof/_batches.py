@@ -70,7 +70,7 @@ def read(
     lines = io.BytesIO(content)
     if _result_in(next(lines, b"")) is None:
         return
-    before = _note_read(host, file, content.count(b"\n") + (not content.endswith(b"\n")))
+    before = note_read(host, file, content.count(b"\n") + (not content.endswith(b"\n")))
     lines.seek(0)
     for number, line in enumerate(lines, 1):
         result = _result_in(line) if number > before else None
@@ -81,7 +81,7 @@ def read(
                 _let_the_export_catch_up()
 
 
-def _note_read(host: str, file: str, lines: int) -> int:
+def note_read(host: str, file: str, lines: int) -> int:
     """Remember a file with its number of lines; gives how many of them were read before."""
     before = _seen.pop((host, file), 0)
     _seen[host, file] = max(before, lines)

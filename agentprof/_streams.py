@@ -275,19 +275,35 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer, stream:
     Returns:
         What will arrive, or None if the response cannot be observed.
     """
+    arrivals = Arrivals(dialect, answer, decoder_for(response), stream)
+    observed = attach(response, arrivals, call)
+    if observed is None:
+        return None
+    if call.hides_usage:
+        observed._hide = UsageFilter(decoder_for(response))
+        if arrivals.compressed:
+            response._decoder = _decoders_of(response)["identity"]()
+    return arrivals
+
+
+def attach(response: Any, arrivals: Any, call: Any) -> Any | None:
+    """Put an observer where the byte stream of a response was.
+
+    Args:
+        arrivals: Takes in each piece, by `chunk`.
+        call: Is told how it ended, by `stream_over`, `stream_left` or `stream_failed`.
+
+    Returns:
+        The observer; None: the response cannot be observed.
+    """
     holder, name = _place_of_stream(response)
     inner = getattr(holder, name)
     kind = _class_for(inner)
     if kind is None:
         return None
-    arrivals = Arrivals(dialect, answer, _decoder_for(response), stream)
     observed = kind(inner, arrivals, call)
     setattr(holder, name, observed)
-    if call.hides_usage:
-        observed._hide = UsageFilter(_decoder_for(response))
-        if arrivals.compressed:
-            response._decoder = _decoders_of(response)["identity"]()
-    return arrivals
+    return observed
 
 
 def _place_of_stream(response: Any) -> tuple[Any, str]:
@@ -298,7 +314,7 @@ def _place_of_stream(response: Any) -> tuple[Any, str]:
     return response, "stream"
 
 
-def _decoder_for(response: Any) -> Any | None:
+def decoder_for(response: Any) -> Any | None:
     """A decompressor of our own for a compressed body, of the kinds the HTTP library knows."""
     encoding = response.headers.get("content-encoding")
     if not encoding or encoding.lower() == "identity":

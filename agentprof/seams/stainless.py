@@ -386,12 +386,18 @@ def _answered(client: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _file_read(client: Any, options: Any, response: Any) -> None:
-    """The content of a file came, which may be that of a batch."""
+    """The content of a file comes, which may be that of a batch."""
     runtime = _runtime.active()
-    if runtime is None or options is None or not response.is_closed or response.status_code != 200:
+    if runtime is None or options is None or response.status_code != 200 or options.method.lower() != "get":
+        return
+    if not response.is_closed:
+        if "/results" in options.url:
+            from agentprof import _message_batches
+
+            _message_batches.watch(runtime, options.url, response, *_server(client))
         return
     from agentprof import _batches
 
     file = _batches.file_of(options.url)
-    if file is not None and options.method.lower() == "get":
+    if file is not None:
         _batches.read(runtime, file, response.content, *_server(client))
