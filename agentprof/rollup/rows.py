@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from decimal import Decimal
 from operator import attrgetter
 
@@ -76,15 +76,35 @@ class Sums:
 
 
 class _Row:
-    __slots__ = ("errors", "kind", "own", "runs", "total")
+    """A path of names: what its spans own, and the rows one name longer."""
 
-    def __init__(self, kind: str) -> None:
+    __slots__ = ("below", "errors", "kind", "own", "path", "runs", "total")
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path = path
         self.kind = kind
         self.runs = 0
         self.errors = 0
         self.own = Sums()
         self.total = self.own
-        """Its own until a row below adds to it."""
+        """Its own where no row is below."""
+        self.below: dict[str, _Row] = {}
+
+    def child(self, node: Node) -> _Row:
+        """The row of a node that stands below this row's nodes."""
+        row = self.below.get(node.title)
+        if row is None:
+            row = self.below[node.title] = _Row((*self.path, node.title), _row_kind(node))
+        return row
+
+    def add_up(self) -> None:
+        """Make the totals of this row and of all below."""
+        if self.below:
+            self.total = Sums()
+            self.total.add(self.own)
+            for row in self.below.values():
+                row.add_up()
+                self.total.add(row.total)
 
 
 def node_rows(tree: Tree, profile: Profile, *, lacks_spans: bool = False) -> list[NodeRow]:
@@ -93,48 +113,45 @@ def node_rows(tree: Tree, profile: Profile, *, lacks_spans: bool = False) -> lis
     Args:
         lacks_spans: Calls of the task may be missing.
     """
-    rows: dict[Path, _Row] = {}
-    nodes = [tree.root, *tree.top_down()]
-    paths = _paths(tree, nodes)
-    for node in nodes:
+    top = _Row((tree.root.title,), _row_kind(tree.root))
+    top.own.cost_complete = not lacks_spans
+    _count(top, tree.root, profile)
+    rows = {id(tree.root): top}
+    for node in tree.top_down():
+        row = rows[id(node.parent)]
         if node.kind in OWNERS:
-            path = paths[id(node)]
-            row = rows.get(path)
-            if row is None:
-                row = rows[path] = _Row(_row_kind(node))
+            if len(row.path) >= DEPTH_LIMIT:
+                tree.warn("deep_nesting")
+            else:
+                row = row.child(node)
             _count(row, node, profile)
-    rows[paths[id(tree.root)]].own.cost_complete &= not lacks_spans
-    for path, row in sorted(rows.items(), key=lambda item: len(item[0]), reverse=True):
-        if len(path) > 1:
-            above = rows[path[:-1]]
-            if above.total is above.own:
-                above.total = Sums()
-                above.total.add(above.own)
-            above.total.add(row.total)
-    return [_node_row(path, row) for path, row in _in_tree_order(rows)]
+        rows[id(node)] = row
+    top.add_up()
+    return [_node_row(row) for row in _in_order(top)]
 
 
-def _node_row(path: Path, row: _Row) -> NodeRow:
+def _node_row(row: _Row) -> NodeRow:
     own = row.own.totals()
     total = own if row.total is row.own else row.total.totals()
-    return NodeRow(path=list(path), kind=row.kind, runs=row.runs, errors=row.errors, self=own, total=total)
+    return NodeRow(
+        path=list(row.path), kind=row.kind, runs=row.runs, errors=row.errors, self=own, total=total
+    )
+
+
+def _in_order(row: _Row) -> Iterator[_Row]:
+    """The row and all below: of rows below one another the most time first, then the name."""
+    yield row
+    for below in sorted(row.below.values(), key=lambda below: (-below.total.path_ns, below.path)):
+        yield from _in_order(below)
 
 
 def paths_of(tree: Tree) -> dict[int, Path]:
     """The path of names of every node, by id; past the limit that of the last row above."""
-    return _paths(tree, [tree.root, *tree.top_down()])
-
-
-def _paths(tree: Tree, top_down: Iterable[Node]) -> dict[int, Path]:
     paths: dict[int, Path] = {}
-    for node in top_down:
+    for node in [tree.root, *tree.top_down()]:
         above: Path = paths[id(node.parent)] if node.parent is not None else ()
-        paths[id(node)] = above
-        if node.kind in OWNERS:
-            if len(above) < DEPTH_LIMIT:
-                paths[id(node)] = (*above, node.title)
-            else:
-                tree.warn("deep_nesting")
+        is_named = node.kind in OWNERS and len(above) < DEPTH_LIMIT
+        paths[id(node)] = (*above, node.title) if is_named else above
     return paths
 
 
@@ -168,19 +185,3 @@ def _count(row: _Row, node: Node, profile: Profile) -> None:
 
 def _row_kind(node: Node) -> str:
     return "step" if node.kind == "human" else str(node.kind)
-
-
-def _in_tree_order(rows: dict[Path, _Row]) -> list[tuple[Path, _Row]]:
-    children: dict[Path, list[Path]] = {}
-    for path in rows:
-        if len(path) > 1:
-            children.setdefault(path[:-1], []).append(path)
-    ordered: list[tuple[Path, _Row]] = []
-    pending: list[Path] = [path for path in rows if len(path) == 1]
-    while pending:
-        path = pending.pop()
-        ordered.append((path, rows[path]))
-        # The last of the list is taken first: the most time, then the name.
-        below = sorted(children.get(path, ()), key=lambda p: (-rows[p].total.path_ns, p), reverse=True)
-        pending.extend(below)
-    return ordered

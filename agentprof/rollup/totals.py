@@ -15,6 +15,8 @@ from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
 from agentprof.summary import ModelRow, Quantiles, ToolRow
 
+_ZERO = Decimal(0)
+
 
 def cost_fields(calls: Sequence[Node], tools: Sequence[Node], *, lacks_spans: bool) -> dict[str, Any]:
     """`cost_usd` and everything that says how complete it is.
@@ -35,7 +37,7 @@ def cost_fields(calls: Sequence[Node], tools: Sequence[Node], *, lacks_spans: bo
         if node.kind == "tool":
             tool_sums.add_cost(cost.amount_usd)
         for name, part in cost.by_class_usd.items():
-            classes[name] = classes.get(name, Decimal(0)) + part
+            classes[name] = classes.get(name, _ZERO) + part
         if cost.amount_usd is not None and cost.source is not None:
             tables.add((cost.source, cost.table))
     for node in calls:
