@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import gzip
 import json
@@ -156,15 +157,15 @@ class Mutator:
 
     def _json(self, signal: Signal) -> bytes:
         tree = json.loads(self._rng.choice(self._texts[signal]))
+        # Found once: what was changed since may have taken some of them with it.
+        places = list(_places(tree))
         for _ in range(self._rng.choice((0, 1, 1, 2, 4))):
-            tree = self._with_change(tree)
+            with contextlib.suppress(LookupError):
+                self._change(places)
         return json.dumps(tree, ensure_ascii=self._rng.random() < 0.5).encode("utf-8", "surrogatepass")
 
-    def _with_change(self, tree: Any) -> Any:
+    def _change(self, places: list[tuple[Any, Any]]) -> None:
         rng = self._rng
-        places = list(_places(tree))
-        if not places:
-            return copy.deepcopy(rng.choice(NASTY))
         holder, key = rng.choice(places)
         kind = rng.random()
         if kind < 0.6:
@@ -174,11 +175,10 @@ class Mutator:
         elif kind < 0.8 and isinstance(holder, dict):
             holder[rng.choice(("", "x", str(key) + "s", str(key).upper()))] = holder.pop(key)
         elif kind < 0.9 and isinstance(holder, list):
-            holder.extend(copy.deepcopy(holder[key]) for _ in range(rng.choice((1, 3, 100))))
+            holder.extend(copy.deepcopy(holder[key]) for _ in range(rng.choice((1, 3, 30))))
         else:
             other_holder, other_key = rng.choice(places)
             holder[key] = copy.deepcopy(other_holder[other_key])
-        return tree
 
     def _protobuf(self, signal: Signal) -> bytes:
         rng = self._rng
