@@ -13,16 +13,15 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import with_usage
 from agentprof._patching import Patch, patches_in
-from agentprof._providers import provider_of
 from agentprof.dialects import Dialect, dialect_of
 from agentprof.seams import _self_tracing
+from agentprof.seams._clients import OWN_PATHS, named_server, server, usual_path
 
 MODULES: Final[tuple[str, ...]] = (
     "openai._base_client",
@@ -36,12 +35,6 @@ MODULES: Final[tuple[str, ...]] = (
     "writerai._base_client",
 )
 """Base clients of the family; another SDK of it is one more entry."""
-
-_OWN_PATHS: Final = {
-    "/messages": ("sambanova", "/v1/messages"),
-    "/v1/chat": ("writerai", "/v1/chat/completions"),
-}
-"""Paths that mean something else without their SDK: its name, and the usual path for what is posted there."""
 
 
 def patches(module: ModuleType) -> list[Patch]:
@@ -116,21 +109,16 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
         options = kwargs["options"] if "options" in kwargs else args[1]
         if options.method.lower() != "post":
             return None
-        path = options.url if options.url not in _OWN_PATHS else _usual_path(client, options.url)
+        path = options.url if options.url not in OWN_PATHS else usual_path(client, options.url)
         dialect = dialect_of(path)
         if dialect is None:
             return None
         model, stream = _asked(options, dialect)
-        host, port, provider = _server(client) if "://" not in options.url else _named_server(options.url)
+        host, port, provider = server(client) if "://" not in options.url else named_server(options.url)
         return Call(runtime, dialect, model, stream, host, port, provider)
     except Exception:
         _guard.failed("the start of a call")
         return None
-
-
-def _usual_path(client: Any, path: str) -> str:
-    sdk, usual = _OWN_PATHS[path]
-    return usual if type(client).__module__.partition(".")[0] == sdk else path
 
 
 def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:
@@ -146,46 +134,6 @@ def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:
             model = part.get("model", model)
             stream = part.get("stream", stream)
     return model if isinstance(model, str) else None, stream is True
-
-
-_PORTS: Final = {"http": 80, "https": 443}
-_servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
-
-
-def _server(client: Any) -> tuple[str, int | None, str | None]:
-    """Host, port and provider of a client; its URL object is kept so that the id stays its own."""
-    # The SDK's own property imports a module whenever it is read; a class of the program may have another one.
-    url = client._base_url if type(client).__module__.partition(".")[0] == "openai" else client.base_url
-    known = _servers.get(id(url))
-    if known is None or known[0] is not url:
-        host = url.host
-        if len(_servers) >= 256:
-            _servers.clear()
-        port = url.port or _PORTS.get(url.scheme)
-        known = _servers[id(url)] = (url, host, port, provider_of(host) or _provider_by_client(client))
-    return known[1:]
-
-
-def _named_server(url: str) -> tuple[str, int | None, str | None]:
-    """The same for a request to another server than that of its client, as together makes them."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return host, parts.port or _PORTS.get(parts.scheme), provider_of(host)
-
-
-_BY_CLIENT: Final = {
-    "BaseAzureClient": "azure.ai.openai",
-    "BaseBedrockClient": "aws.bedrock",
-    "BaseFoundryClient": "azure.ai.inference",
-    "BaseMantleClient": "aws.bedrock",
-    "BaseVertexClient": "gcp.vertex_ai",
-}
-
-
-def _provider_by_client(client: Any) -> str | None:
-    """A client made for a provider reaches it behind a gateway too, whose host says nothing."""
-    names = (_BY_CLIENT.get(kind.__name__) for kind in type(client).__mro__)
-    return next(filter(None, names), None)
 
 
 def _failed(call: Call, error: BaseException) -> None:
@@ -394,10 +342,10 @@ def _file_read(client: Any, options: Any, response: Any) -> None:
         if "/results" in options.url:
             from agentprof import _message_batches
 
-            _message_batches.watch(runtime, options.url, response, *_server(client))
+            _message_batches.watch(runtime, options.url, response, *server(client))
         return
     from agentprof import _batches
 
     file = _batches.file_of(options.url)
     if file is not None:
-        _batches.read(runtime, file, response.content, *_server(client))
+        _batches.read(runtime, file, response.content, *server(client))
