@@ -12,7 +12,7 @@ from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.recompute import pairs_of, recompute
 from agentprof_collector.stores import Store, TaskFilter, open_store
 
-TASKS = 120
+TASKS = 60
 CALLS = 5
 
 
