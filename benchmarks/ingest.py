@@ -61,10 +61,19 @@ def as_agentprof(body: bytes) -> bytes:
             span.attributes.add(key="agentprof.task.outcome").value.string_value = "success"
         if span.name == "chat":
             span.attributes.add(key="agentprof.attempts").value.int_value = 1
-            for name, seconds in (("connect", 0.02), ("queue", 0.001), ("prefill", 0.004), ("generation", 0.003)):
+            for name, seconds in (
+                ("connect", 0.02),
+                ("queue", 0.001),
+                ("prefill", 0.004),
+                ("generation", 0.003),
+            ):
                 span.attributes.add(key=f"agentprof.phase.{name}").value.double_value = seconds
                 span.attributes.add(key=f"agentprof.phase_source.{name}").value.string_value = "reported"
-            for name, seconds in (("first_token", 0.005), ("first_content", 0.005), ("inter_token.max", 0.001)):
+            for name, seconds in (
+                ("first_token", 0.005),
+                ("first_content", 0.005),
+                ("inter_token.max", 0.001),
+            ):
                 span.attributes.add(key=f"agentprof.{name}").value.double_value = seconds
             span.attributes.add(key="agentprof.inter_token.histogram").value.string_value = "10:3,20:40,31:2"
             span.attributes.add(key="agentprof.stream.end").value.string_value = "complete"
@@ -139,7 +148,9 @@ def one_round(stages: Stages, bodies: Sequence[bytes], pricer: Pricer) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--own", action="store_true", help="spans as agentprof writes them")
