@@ -66,13 +66,13 @@ def fuzz_readers(seeds: Seeds, rng: random.Random, count: int, store: Store) -> 
         AssertionError: one of them broke something; the request is in the message.
     """
     mutator = Mutator(seeds, rng)
-    intake = Intake(store, PRICER)
+    intake = Intake(store, PRICER, keep_content=True)
     ended: Counter[str] = Counter()
     group: list[tuple[Request, list[Span], list[OutcomeFact]]] = []
     for number in range(1, count + 1):
         request = mutator.request()
         try:
-            contents = read(request)
+            contents = read(request, with_content=number % 4 == 0)
         except Refused as refused:
             assert refused.status in STANDARD, request  # noqa: PT017
             ended[str(refused.status)] += 1
@@ -190,6 +190,7 @@ class Wire:
                 "/api/v1/tasks",
                 f"/api/v1/tasks/{_quoted(task, rng)}",
                 f"/api/v1/tasks/{_quoted(task, rng)}/waterfall",
+                f"/api/v1/tasks/{_quoted(task, rng)}/content",
                 "/api/v1/calls",
                 "/api/v1/parts",
                 "/api/v1/openapi.json",
