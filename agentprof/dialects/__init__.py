@@ -103,6 +103,7 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     ":streamGenerateContent": "gemini:Generate",
     ":embedContent": "gemini:Embed",
     ":batchEmbedContents": "gemini:Embed",
+    "/interactions": "gemini_interactions:Interactions",
     "/api/chat": "ollama:Chat",
     "/api/generate": "ollama:Generate",
     "/api/embed": "ollama:Embed",

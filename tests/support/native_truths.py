@@ -16,7 +16,24 @@ def expected(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]
     Args:
         recording: Of the truth, for what that leaves out.
     """
+    if truth["api"] == "gemini.interactions":
+        return _interactions(truth, recording)
     return _EXPECTED[truth["api"].partition(".")[0]](truth, recording)
+
+
+def _interactions(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]:
+    """The truth leaves out all of these: it is the last usage and status in the bytes."""
+    body = recording["response"]["body"]
+    last = [line.removeprefix("data: ") for line in body.splitlines() if '"total_tokens"' in line][-1]
+    answer = json.loads(last)
+    answer = answer.get("interaction", answer)
+    usage = answer["usage"]
+    return expected_besides_usage(truth | {"finish_reasons": [answer["status"]]}) | {
+        "input": usage["total_input_tokens"] + usage["total_tool_use_tokens"],
+        "output": usage["total_output_tokens"] + usage["total_thought_tokens"],
+        "cache_read": usage["total_cached_tokens"],
+        "reasoning": usage["total_thought_tokens"],
+    }
 
 
 def _gemini(truth: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:

@@ -245,3 +245,25 @@ def test_formats_load_late() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] []"
+
+
+def test_steps_of_an_interaction() -> None:
+    """Thoughts, then what was asked for; tools of the program and of Google apart; the last usage holds."""
+    usage = {"total_input_tokens": 10, "total_tool_use_tokens": 5, "total_output_tokens": 3}
+    answer, tokens = carried(
+        "/v1beta/interactions",
+        {"interaction": {"id": "i", "status": "in_progress", "model": "gemini-3-flash"}},
+        {"index": 0, "step": {"type": "thought"}},
+        {"index": 0, "delta": {"type": "thought_summary", "content": {"text": "hm"}}},
+        {"index": 0, "delta": {"type": "thought_signature", "signature": "x"}},
+        {"index": 1, "step": {"type": "google_search_call"}},
+        {"index": 2, "step": {"type": "function_call", "name": "look"}},
+        {"index": 3, "delta": {"type": "text", "text": "Hello"}, "metadata": {"usage": usage}},
+        {"interaction": {"status": "requires_action", "usage": usage | {"total_thought_tokens": 7}}},
+    )
+    assert tokens == [NOTHING, NOTHING, THINKING, NOTHING, CONTENT, CONTENT, CONTENT, NOTHING]
+    assert (answer.response_id, answer.model) == ("i", "gemini-3-flash")
+    assert answer.finish_reasons == {0: "requires_action"}
+    assert (answer.server_tools, answer.tool_calls) == ({"web_search": 1}, {2: "look"})
+    assert answer.usage is not None
+    assert (answer.usage.input, answer.usage.output, answer.usage.reasoning) == (15, 10, 7)

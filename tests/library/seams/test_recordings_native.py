@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 RECORDINGS = {
     "gemini.generate": 412,
     "gemini.embed": 15,
+    "gemini.interactions": 4,
     "ollama.chat": 8,
     "ollama.generate": 4,
     "cohere.chat": 61,
