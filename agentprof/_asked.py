@@ -152,6 +152,7 @@ def say_request(
             digest.update(name.encode())
             digest.update(raw)
     hashed = len(body) <= _MAX_HASHED
+    prefixes: list[str] = []
     conversation = fields.pop(dialect.conversation, None)
     if conversation is not None:
         items = _items(conversation)
@@ -166,14 +167,17 @@ def say_request(
                     size -= results
             sizes[section] = sizes.get(section, 0) + size
         if hashed:
-            said[attributes.FINGERPRINT_PREFIX] = tuple(_prefixes(digest, items))
+            prefixes = _prefixes(digest, items)
+            said[attributes.FINGERPRINT_PREFIX] = tuple(prefixes)
     for section, size in sizes.items():
         said[attributes.INPUT_BYTES + section] = size
     if hashed:
         for name in sorted(fields):
             digest.update(name.encode())
             digest.update(fields[name])
-        said[attributes.FINGERPRINT_REQUEST] = f"{key.id}-{digest.hexdigest()}"
+        # Where nothing but the conversation was asked its last prefix is all of it.
+        whole = digest.hexdigest() if fields or not prefixes else prefixes[-1].partition(":")[2]
+        said[attributes.FINGERPRINT_REQUEST] = f"{key.id}-{whole}"
 
 
 @functools.lru_cache(maxsize=64)

@@ -42,7 +42,8 @@ def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
         said[attributes.RESPONSE_MODEL] = answer.model
     if answer.finish_reasons:
         reasons = answer.finish_reasons
-        said[attributes.FINISH_REASONS] = tuple([reasons[position] for position in sorted(reasons)])
+        ordered = reasons if len(reasons) == 1 else sorted(reasons)
+        said[attributes.FINISH_REASONS] = tuple([reasons[position] for position in ordered])
     if answer.tool_calls:
         said[attributes.TOOL_CALLS] = tuple(answer.tool_calls.values())
     if answer.service_tier:

@@ -9,6 +9,7 @@ import os
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
+from opentelemetry import context as otel_context
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
@@ -91,7 +92,8 @@ class Call:
         self._dialect = dialect
         self._stream = stream
         self._model_of_path = model if dialect.path_tells else None
-        self._task = task = _context.task_in()
+        current = otel_context.get_current()
+        self._task = task = _context.task_in(current)
         self._anchor = task.anchor_ns if task is not None else runtime.anchor_ns
         self._pid = os.getpid()
         self._propagate = runtime.settings.propagates_to(host)
@@ -138,14 +140,14 @@ class Call:
             said[attributes.TASK_ID] = task.id
         self._span = runtime.tracer.start_span(
             f"{dialect.operation} {model}" if model else dialect.operation,
-            context=_context.span_context(),
+            context=_context.span_context(current),
             kind=SpanKind.CLIENT,
             attributes=said,
             start_time=self._began + self._anchor,
         )
         if task is not None and self._span.is_recording():
             task.note_open(self._span)
-        self._attachment = Attachment(_context.with_call(self._span))
+        self._attachment = Attachment(_context.with_call(self._span, current), current)
         self._token: Token[Call | None] = _current.set(self)
 
     def _count_what_comes(self) -> None:
@@ -184,13 +186,13 @@ class Call:
 
     def attempt_failed(self, status: str) -> None:
         """The exchange gave no answer and will be repeated after a pause that begins now."""
-        self._failed_at = now = stamp_ns()
-        self._attempt_over(now, status)
+        self._failed_at = stamp_ns()
+        self._attempt_over(self._failed_at, status)
 
     def pause_over(self) -> None:
         """The pause after a failed attempt is over."""
-        self._attempt_began = now = stamp_ns()
-        self._pauses_s[-1] = (now - self._failed_at) / _NS
+        self._attempt_began = stamp_ns()
+        self._pauses_s[-1] = (self._attempt_began - self._failed_at) / _NS
 
     def _attempt_over(self, now: int, status: str) -> None:
         self._failed_s.append((now - self._attempt_began) / _NS)

@@ -56,14 +56,14 @@ def run_labels() -> dict[str, str]:
     return _base.task.labels if _base is not None else {}
 
 
-def span_context() -> Context | None:
-    """The context a span of ours starts in; None: the current one.
+def span_context(current: Context | None = None) -> Context | None:
+    """The context a span of ours starts in, given the current one; None: the current one.
 
     Where the program has no span open ours hang from that of the run. It is not made current: the
     program's own spans keep the parents they have without us.
     """
-    if _base is None or trace.get_current_span().get_span_context().is_valid:
-        return None
+    if _base is None or trace.get_current_span(current).get_span_context().is_valid:
+        return current
     return _base.context
 
 
@@ -74,12 +74,12 @@ def with_task(task: Task, context: Context) -> Context:
     return otel_context.set_value(_TASK_KEY, task, context)
 
 
-def with_call(span: Span) -> Context:
-    """The current context inside a call: what is sent here goes to a host of models."""
+def with_call(span: Span, context: Context) -> Context:
+    """A context like the given one, inside a call: what is sent here goes to a host of models."""
     known = _baggage.of_call(span)
     if known is not None:
         return known
-    context = trace.set_span_in_context(span)
+    context = trace.set_span_in_context(span, context)
     return hushed(context) if _baggage.is_in(context) else context
 
 
@@ -100,8 +100,11 @@ class Attachment:
 
     __slots__ = ("_before", "_context")
 
-    def __init__(self, context: Context) -> None:
-        self._before = otel_context.get_current()
+    def __init__(self, context: Context, before: Context | None = None) -> None:
+        """Args:
+        before: The current context, if it is at hand.
+        """
+        self._before = before if before is not None else otel_context.get_current()
         self._context = context
         otel_context.attach(context)
 

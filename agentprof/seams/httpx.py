@@ -34,17 +34,17 @@ def patches(module: ModuleType) -> list[Patch]:
 # --- the call ------------------------------------------------------------------------------------
 def _send(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def send(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
+    def send(self: Any, request: Any, **kwargs: Any) -> Any:
+        call = _begin(self, request)
         if call is None:
-            return original(self, *args, **kwargs)
+            return original(self, request, **kwargs)
         if isinstance(call, Attachment):
             try:
-                return original(self, *args, **kwargs)
+                return original(self, request, **kwargs)
             finally:
                 call.detach()
         try:
-            response = original(self, *args, **kwargs)
+            response = original(self, request, **kwargs)
         except BaseException as error:
             _http.failed(call, error)
             raise
@@ -56,17 +56,17 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    async def send(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
+    async def send(self: Any, request: Any, **kwargs: Any) -> Any:
+        call = _begin(self, request)
         if call is None:
-            return await original(self, *args, **kwargs)
+            return await original(self, request, **kwargs)
         if isinstance(call, Attachment):
             try:
-                return await original(self, *args, **kwargs)
+                return await original(self, request, **kwargs)
             finally:
                 call.detach()
         try:
-            response = await original(self, *args, **kwargs)
+            response = await original(self, request, **kwargs)
         except BaseException as error:
             _http.failed(call, error)
             raise
@@ -76,13 +76,12 @@ def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return send
 
 
-def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Attachment | None:
+def _begin(client: Any, request: Any) -> Call | Attachment | None:
     """Start a call if this request is one to a model; or hide the task from a host of models."""
     # While the call of an SDK is open here its requests are no calls of their own.
     if _calls.current_call() is not None or _runtime.active() is None:
         return None
     try:
-        request = args[0] if args else kwargs["request"]
         url = request.url
         dialect = _http.wanted(request.method, url.path)
         # Present where the body was given whole; a body that is still to be generated is not looked at.

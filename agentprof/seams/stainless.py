@@ -123,13 +123,16 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
 
 def _asked(options: Any, dialect: Dialect) -> tuple[str | None, bool]:
     """Model and streaming from the body the SDK has already built; nothing in it is iterated."""
-    model: Any = None
-    stream: Any = None
-    sent = options.json_data if options.json_data is not None else options.content
+    body, more = options.json_data, options.extra_json
+    if more is None and isinstance(body, dict):  # as nearly always
+        model = body.get("model")
+        return model if isinstance(model, str) else None, body.get("stream") is True
+    model = stream = None
+    sent = body if body is not None else options.content
     if isinstance(sent, bytes):
         asked = dialect.asked(sent)
         model, stream = asked.model, asked.stream
-    for part in (options.json_data, options.extra_json):
+    for part in (body, more):
         if isinstance(part, dict):
             model = part.get("model", model)
             stream = part.get("stream", stream)
@@ -163,11 +166,11 @@ def _returned(call: Call) -> None:
 # --- attempts ------------------------------------------------------------------------------------
 def _build_request(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def _build_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _build_request(self: Any, options: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
         if call is not None and call.asks_for_usage:
-            _ask_for_usage(call, args[0] if args else kwargs.get("options"))
-        request = original(self, *args, **kwargs)
+            _ask_for_usage(call, options)
+        request = original(self, options, **kwargs)
         if call is not None:
             try:
                 call.body = vars(request).get("_content")  # present where the body was given whole
@@ -197,11 +200,13 @@ def _ask_for_usage(call: Call, options: Any) -> None:
 
 def _sleep_for_retry(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def _sleep_for_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _sleep_for_retry(self: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
-        _attempt_failed(call, kwargs.get("response"))
-        result = original(self, *args, **kwargs)
-        _pause_over(call)
+        if call is not None:
+            _attempt_failed(call, kwargs.get("response"))
+        result = original(self, **kwargs)
+        if call is not None:
+            _pause_over(call)
         return result
 
     return _sleep_for_retry
@@ -209,11 +214,13 @@ def _sleep_for_retry(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _sleep_for_retry_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    async def _sleep_for_retry(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def _sleep_for_retry(self: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
-        _attempt_failed(call, kwargs.get("response"))
-        result = await original(self, *args, **kwargs)
-        _pause_over(call)
+        if call is not None:
+            _attempt_failed(call, kwargs.get("response"))
+        result = await original(self, **kwargs)
+        if call is not None:
+            _pause_over(call)
         return result
 
     return _sleep_for_retry
@@ -289,18 +296,18 @@ _Answered = Callable[[Any, dict[str, Any]], None]
 
 def _process_response(original: Callable[..., Any], answered: _Answered) -> Callable[..., Any]:
     @functools.wraps(original)
-    def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _process_response(self: Any, **kwargs: Any) -> Any:
         answered(self, kwargs)
-        return original(self, *args, **kwargs)
+        return original(self, **kwargs)
 
     return _process_response
 
 
 def _process_response_async(original: Callable[..., Any], answered: _Answered) -> Callable[..., Any]:
     @functools.wraps(original)
-    async def _process_response(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def _process_response(self: Any, **kwargs: Any) -> Any:
         answered(self, kwargs)
-        return await original(self, *args, **kwargs)
+        return await original(self, **kwargs)
 
     return _process_response
 
