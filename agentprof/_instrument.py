@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentprof import _guard, _handover, _runtime, _settings
 from agentprof._clock import anchor_ns
 from agentprof._forking import renew_in_child
+from agentprof._imports import when_imported
 from agentprof._patching import Patch
 
 if TYPE_CHECKING:
@@ -181,15 +182,13 @@ def _seams() -> tuple[Seam, ...]:
 
 def _apply_seams() -> None:
     """Patch what is imported already, and the rest when it is imported."""
-    import wrapt
-
     for seam in _seams():
         for name in seam.MODULES:
             if name in sys.modules:
                 _patch_module(sys.modules[name])
-            if name not in _hooked:
+            elif name not in _hooked:
                 _hooked.add(name)
-                wrapt.register_post_import_hook(_on_import, name)
+                when_imported(name, _on_import)
 
 
 def _on_import(module: ModuleType) -> None:

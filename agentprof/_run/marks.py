@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from agentprof import _guard, _marks
+from agentprof._imports import when_imported
 from agentprof._run.main_script import Watch
 from agentprof._run.notes import Note, write
 from agentprof._run.settings import MarkedFunction
@@ -20,7 +21,6 @@ _NO_MONITORING = (
 
 def hook(mark: MarkedFunction, notes: str) -> None:
     """Mark the function as soon as its module is there."""
-    import wrapt
 
     def on_import(module: ModuleType) -> None:
         error: str | None = None
@@ -36,7 +36,7 @@ def hook(mark: MarkedFunction, notes: str) -> None:
         write(notes, Note(kind="mark", name=mark.target, error=error))
 
     if mark.module != "__main__":
-        wrapt.register_post_import_hook(on_import, mark.module)
+        when_imported(mark.module, on_import)
         return
     around, name = mark_for(mark), mark.path.rpartition(".")[2]
     if not _script(notes).add(mark, functools.partial(around.open, name)):
