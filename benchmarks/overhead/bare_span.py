@@ -1,4 +1,4 @@
-"""The floor: one hand-written OpenTelemetry SDK span with 15 attributes around each call."""
+"""The floor: one hand-written OpenTelemetry SDK span around each call, with 15 attributes or more."""
 
 from __future__ import annotations
 
@@ -8,12 +8,23 @@ from typing import Any
 
 from opentelemetry.trace import Span, SpanKind, use_span
 
+PLAIN = {"gen_ai.request.max_tokens": 0, "gen_ai.request.temperature": 1.0}
+LEAST = 13
+"""Attributes of a span without the plain ones."""
 
-def enable(provider: Any) -> None:
+
+def enable(provider: Any, attributes: int = LEAST + len(PLAIN)) -> None:
+    """Patch the SDK.
+
+    Args:
+        attributes: Of each span, `LEAST` or more; those beyond what is usual are numbers and short texts.
+    """
     from openai.resources.chat.completions import AsyncCompletions, Completions
     from openai.resources.responses import AsyncResponses, Responses
 
     tracer = provider.get_tracer("bare-span")
+    more = PLAIN | {f"bench.{i}": i if i % 2 else f"text {i}" for i in range(max(attributes - LEAST, 0))}
+    more = dict(list(more.items())[: attributes - LEAST])
 
     def start(operation: str, kwargs: dict) -> Span:
         model = kwargs["model"]
@@ -25,8 +36,6 @@ def enable(provider: Any) -> None:
                 "gen_ai.provider.name": "openai",
                 "gen_ai.request.model": model,
                 "gen_ai.request.stream": bool(kwargs.get("stream")),
-                "gen_ai.request.max_tokens": 0,
-                "gen_ai.request.temperature": 1.0,
                 "server.address": "bench.invalid",
                 "server.port": 80,
             },
@@ -44,6 +53,7 @@ def enable(provider: Any) -> None:
                 or usage.output_tokens,
                 "gen_ai.usage.total_tokens": usage.total_tokens,
                 "gen_ai.response.time_to_first_chunk": first - began,
+                **more,
             }
         )
         span.end()
