@@ -51,9 +51,8 @@ def is_in(context: Context) -> bool:
     return held is not None and TASK in held
 
 
-def of_call(span: Span) -> Context | None:
-    """The current context inside a call, without the task in its baggage; None where that takes longer."""
-    held = otel_context.get_current()
+def of_call(span: Span, held: Context) -> Context | None:
+    """A context like `held`, inside a call, without the task in its baggage; None where that takes longer."""
     named = held.get(_PLACE)
     if named is None:
         return Context({**held, _SPAN: span})

@@ -26,8 +26,8 @@ from agentprof.dialects import Answer, Dialect
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
-
-
+current_call: Final = _current.get
+"""The call that is being made here, for hooks below it."""
 _reading: set[Call] = set()
 """Calls whose answer the program has not read to its end."""
 
@@ -36,10 +36,6 @@ def end_streams() -> None:
     """End the calls whose streams the program leaves behind when it exits."""
     for call in list(_reading):
         call.stream_left()
-
-
-current_call: Final = _current.get
-"""The call that is being made here, for hooks below it."""
 
 
 class Call:

@@ -76,7 +76,7 @@ def with_task(task: Task, context: Context) -> Context:
 
 def with_call(span: Span, context: Context) -> Context:
     """A context like the given one, inside a call: what is sent here goes to a host of models."""
-    known = _baggage.of_call(span)
+    known = _baggage.of_call(span, context)
     if known is not None:
         return known
     context = trace.set_span_in_context(span, context)

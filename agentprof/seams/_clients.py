@@ -21,13 +21,14 @@ def usual_path(client: Any, path: str) -> str:
 
 
 _PORTS: Final = {"http": 80, "https": 443}
+_IMPORTING: Final = ("openai", "openai.lib.azure")
+"""Where classes of clients are whose `base_url` imports a module whenever it is read; others may have another."""
 _servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
 
 
 def server(client: Any) -> tuple[str, int | None, str | None]:
     """Host, port and provider of a client; its URL object is kept so that the id stays its own."""
-    # The SDK's own property imports a module whenever it is read; a class of the program may have another one.
-    url = client._base_url if type(client).__module__.partition(".")[0] == "openai" else client.base_url
+    url = client._base_url if type(client).__module__ in _IMPORTING else client.base_url
     known = _servers.get(id(url))
     if known is None or known[0] is not url:
         host = url.host

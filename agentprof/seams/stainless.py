@@ -202,11 +202,9 @@ def _sleep_for_retry(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _sleep_for_retry(self: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
-        if call is not None:
-            _attempt_failed(call, kwargs.get("response"))
+        _attempt_failed(call, kwargs.get("response"))
         result = original(self, **kwargs)
-        if call is not None:
-            _pause_over(call)
+        _pause_over(call)
         return result
 
     return _sleep_for_retry
@@ -216,11 +214,9 @@ def _sleep_for_retry_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def _sleep_for_retry(self: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
-        if call is not None:
-            _attempt_failed(call, kwargs.get("response"))
+        _attempt_failed(call, kwargs.get("response"))
         result = await original(self, **kwargs)
-        if call is not None:
-            _pause_over(call)
+        _pause_over(call)
         return result
 
     return _sleep_for_retry
