@@ -11,15 +11,12 @@ import contextlib
 import importlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import openai
-from opentelemetry.sdk.trace import ReadableSpan
+from support import styles
 from support.model_server import CHAT, STREAM, ModelServer, Reply
-
-from agentprof import _guard, attributes
-from agentprof.testing import capture
+from support.styles import STREAMED, WHOLE, Style
 
 MODEL = "gpt-4o-mini"
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
@@ -83,21 +80,6 @@ EMBEDDING = {
     "model": "e-1",
     "usage": {"prompt_tokens": 100, "total_tokens": 100},
 }
-
-
-@dataclass(frozen=True)
-class Style:
-    """One way to call."""
-
-    name: str
-    needs: str
-    """Attribute of a client without which a version does not have it."""
-    replies: tuple[Reply, ...]
-    run: Callable[[ModelServer], Any]
-    expects: tuple[str, ...]
-    """What must be captured: keys of `CHECKS`."""
-    failed: tuple[str, ...] = ()
-    """Statuses of the attempts that failed."""
 
 
 def _options(**more: Any) -> dict[str, Any]:
@@ -209,9 +191,6 @@ def _module_client(server: ModelServer) -> Any:
         openai._reset_client()  # type: ignore[no-untyped-call]
 
 
-WHOLE = ("one span", "model", "tokens", "attempts", "finish")
-STREAMED = (*WHOLE, "first token", "end of stream")
-
 STYLES: tuple[Style, ...] = (
     Style("chat", "chat", (Reply.json(CHAT),), _call(lambda c: _chat(c).model_dump()), WHOLE),
     Style("chat, async", "chat", (Reply.json(CHAT),), _call_async(_plain_async), WHOLE),
@@ -292,62 +271,21 @@ STYLES: tuple[Style, ...] = (
 )
 
 
-def _checks(style: Style, spans: list[ReadableSpan]) -> dict[str, bool]:
-    said = dict(spans[0].attributes or {}) if spans else {}
-    failed = said.get(attributes.ATTEMPT_STATUS, ())
-    pauses = said.get(attributes.ATTEMPT_BACKOFF, ())
-    return {
-        "one span": len(spans) == 1,
-        "model": said.get(attributes.REQUEST_MODEL) == MODEL and attributes.RESPONSE_MODEL in said,
-        "tokens": (said.get(attributes.INPUT_TOKENS), said.get(attributes.OUTPUT_TOKENS)) == (100, 6),
-        "input tokens": said.get(attributes.INPUT_TOKENS) == 100,
-        "attempts": said.get(attributes.ATTEMPTS) == len(style.failed) + ("error" not in style.expects)
-        and failed == style.failed,
-        "pauses": bool(pauses) and all(0.025 <= pause < 3 for pause in pauses),  # type: ignore[union-attr, operator]
-        "finish": said.get(attributes.FINISH_REASONS) in (("stop",), ("completed",)),
-        "first token": attributes.FIRST_TOKEN in said,
-        "end of stream": said.get(attributes.STREAM_END) == "complete",
-        "error": said.get(attributes.ERROR_TYPE) == "APITimeoutError",
-        "Azure as provider": said.get(attributes.PROVIDER) == "azure.ai.openai",
-    }
-
-
 def has(style: Style) -> bool:
     """Whether the installed version has this way to call."""
-    found: Any = openai.OpenAI(api_key="x")
-    for name in style.needs.split("."):
-        if not hasattr(found, name):
-            return False
-        found = getattr(found, name)
-    return True
+    return styles.has(openai.OpenAI(api_key="x"), style)
 
 
 def missing(style: Style) -> list[str]:
-    """What a call of a style lacks: in its span, or because the program got something else than without us."""
-
-    def run() -> Any:
-        with ModelServer() as server:
-            server.replies = list(style.replies)
-            return style.run(server)
-
-    failures = _guard.counts()
-    plain = run()
-    with capture() as captured:
-        watched = run()
-    checks = _checks(style, captured.spans)
-    lacking = [name for name in style.expects if not checks[name]]
-    if plain != watched:
-        lacking.append("the same answer")
-    if _guard.counts() != failures:
-        lacking.append("no failure inside")
-    return lacking
+    """What a call of a style lacks."""
+    return styles.missing(style, MODEL)
 
 
 def main() -> None:
     """Print what the installed version gives."""
     http = next(name for name in ("httpx2", "httpx") if _importable(name))
     found = {style.name: missing(style) if has(style) else None for style in STYLES}
-    print(json.dumps({"openai": openai.__version__, "http": http, "styles": found}))
+    print(json.dumps({"version": openai.__version__, "http": http, "styles": found}))
 
 
 def _importable(name: str) -> bool:
