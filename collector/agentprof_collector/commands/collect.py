@@ -10,8 +10,10 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from agentprof._format import printable
 from agentprof.config import load_config
@@ -20,6 +22,9 @@ from agentprof_collector.commands.options import db_option
 from agentprof_collector.errors import AgentprofError, StoreLocked
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import Store, open_store
+
+if TYPE_CHECKING:
+    from agentprof_collector.collect.collector import Collector
 
 TOKEN_VARIABLE = "AGENTPROF_TOKEN"
 JAEGER_VARIABLE = "AGENTPROF_JAEGER_URL"
@@ -59,6 +64,7 @@ def _keep(context: click.Context, option: click.Parameter, value: str | None) ->
     is_flag=True,
     help="Keep what was said (prompts, answers, arguments) where spans of other tools hold it.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Say where it listens as one line of JSON.")
 @click.option("--keep", callback=_keep, metavar="TIME", help="Forget tasks older than this: 12h, 30d, 8w.")
 def collect(
     db: Path | None,
@@ -70,6 +76,7 @@ def collect(
     jaeger_url: str | None,
     keep_content: bool,
     keep: int | None,
+    as_json: bool,
 ) -> None:
     """Receive spans over OTLP, add them up into tasks, and show them on a page.
 
@@ -112,13 +119,26 @@ def collect(
         store.close()
         raise
     with collector:
-        click.echo(f"page and API  {collector.url}")
-        click.echo(f"OTLP/HTTP     {collector.otlp_http_url}/v1/traces")
-        click.echo(f"OTLP/gRPC     {collector.otlp_grpc_target}")
-        click.echo(f"database      {printable(str(path))}")
-        _collect_garbage_seldom()
+        _say_where(collector, path, as_json=as_json)
         stopping.wait()
         click.echo("stopping: what has come is being added up", err=True)
+
+
+def _say_where(collector: Collector, path: Path, *, as_json: bool) -> None:
+    if as_json:
+        places = {
+            "url": collector.url,
+            "otlp_http": collector.otlp_http_url,
+            "otlp_grpc": collector.otlp_grpc_target,
+            "database": str(path),
+            "pid": os.getpid(),
+        }
+        click.echo(msgspec.json.encode({"schema": 1, **places}))
+        return
+    click.echo(f"page and API  {collector.url}")
+    click.echo(f"OTLP/HTTP     {collector.otlp_http_url}/v1/traces")
+    click.echo(f"OTLP/gRPC     {collector.otlp_grpc_target}")
+    click.echo(f"database      {printable(str(path))}")
 
 
 def _token(host: str) -> str | None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -291,3 +292,18 @@ def test_what_was_wrong_with_an_address_is_said(agentprof_command: Run) -> None:
     done = agentprof_command("collect", "--host", "no.such.host.invalid", AGENTPROF_TOKEN=TOKEN)
     assert done.returncode == 1
     assert "no.such.host.invalid is no address to listen on" in done.stderr
+
+
+def test_where_it_is_can_be_read_by_a_machine(database: Path) -> None:
+    """With --json, as one line before anything else."""
+    ports = ["--port", "0", "--otlp-http-port", "0", "--otlp-grpc-port", "0"]
+    command = [sys.executable, "-m", "agentprof", "collect", "--json", "--db", str(database), *ports]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        lock = read_lock(database)
+        process.terminate()
+        assert (process.stdout.read(), process.wait(60)) == ("", 0)
+    assert lock is not None
+    listens = {"url": lock.url, "otlp_http": lock.otlp_http, "otlp_grpc": lock.otlp_grpc}
+    assert said == {"schema": 1, **listens, "database": str(database), "pid": process.pid}
