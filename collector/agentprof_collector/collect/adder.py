@@ -134,6 +134,11 @@ class Adder:
         with self._adding:
             self._add_up(self._take(asked))
 
+    def forget(self, before_ns: int) -> int:
+        """See `Store.forget`; not while rows are made of spans that were read before they are forgotten."""
+        with self._adding:
+            return self._store.forget(before_ns)
+
     def close(self) -> None:
         """Add up all that has arrived, and stop."""
         with self._changed:

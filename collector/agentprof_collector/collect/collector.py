@@ -226,7 +226,7 @@ class Collector:
     def _start_retention(self) -> Retention | None:
         if self._options.keep_ns is None:
             return None
-        return Retention(self.store, self._options.keep_ns, self.meters.spans_forgotten.inc)
+        return Retention(self._adder.forget, self._options.keep_ns, self.meters.spans_forgotten.inc)
 
     def submit(self, request: Request) -> Future[Answer]:
         """Take a request as if it had come from outside; the answer, or `Refused`."""

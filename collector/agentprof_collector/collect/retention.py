@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final
 
 from agentprof_collector.errors import StoreError
-from agentprof_collector.stores import Store
 
 EVERY_S: Final = 600.0
 
@@ -20,13 +19,15 @@ class Retention:
     """One thread that forgets old tasks: at once, then every ten minutes.
 
     Args:
-        store: what is kept.
+        forget: forgets what ended before a moment, and gives how many spans went.
         keep_ns: tasks that ended longer ago are forgotten.
         forgotten: told how many spans went.
     """
 
-    def __init__(self, store: Store, keep_ns: int, forgotten: Callable[[int], object]) -> None:
-        self._store = store
+    def __init__(
+        self, forget: Callable[[int], int], keep_ns: int, forgotten: Callable[[int], object]
+    ) -> None:
+        self._forget = forget
         self._keep_ns = keep_ns
         self._forgotten = forgotten
         self._closing = threading.Event()
@@ -41,7 +42,7 @@ class Retention:
     def _run(self) -> None:
         while True:
             try:
-                spans = self._store.forget(time.time_ns() - self._keep_ns)
+                spans = self._forget(time.time_ns() - self._keep_ns)
             except StoreError as error:
                 _log.error("old tasks cannot be removed now: %s", error)
             except Exception:  # noqa: BLE001 (it may work the next time)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agentprof_collector.collect import adder as adding
 from agentprof_collector.collect.adder import Adder
 from agentprof_collector.collect.meters import Meters
 from agentprof_collector.errors import StoreNotWritten
+from agentprof_collector.stores import TaskRow
 
 FOREVER_S = 3600.0
 At = tuple[str, int, float]
@@ -288,3 +290,33 @@ def test_a_large_backlog_is_worked_off_in_rounds(
     added.adder.close()
     assert max(sizes) <= 20
     assert sum(sizes) == 60
+
+
+def test_what_is_forgotten_while_it_is_added_up_has_no_row(
+    store: WatchedStore, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgetting waits for the rows that are being made of spans read before, and takes them along."""
+    forgotten = threading.Event()
+    told: list[int] = []
+    put_tasks = store.put_tasks
+
+    def forget() -> None:
+        told.append(added.adder.forget(2_000))
+        forgotten.set()
+
+    forgetting = threading.Thread(target=forget)
+
+    def forget_before_they_are_written(rows: Sequence[TaskRow], trace_ids: Collection[str]) -> None:
+        if rows:
+            forgetting.start()
+            forgotten.wait(0.2)
+        put_tasks(rows, trace_ids)
+
+    added = start(store, quiet_s=FOREVER_S, open_s=FOREVER_S)
+    added.come(*of_task(1), at=1_001)
+    monkeypatch.setattr(store, "put_tasks", forget_before_they_are_written)
+    added.adder.up_to_date(["t1"])
+    forgetting.join()
+    assert told == [2]
+    assert store.tasks() == []
+    assert store.spans_of([f"{1:032x}"]) == []

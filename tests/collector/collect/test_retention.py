@@ -35,7 +35,7 @@ def test_old_tasks_go_at_once_and_younger_ones_stay() -> None:
         feed(store, 3 * HOUR_NS, "old")
         feed(store, HOUR_NS, "young")
         told: Noted[int] = Noted()
-        retention = Retention(store, 2 * HOUR_NS, told.note)
+        retention = Retention(store.forget, 2 * HOUR_NS, told.note)
         told.wait_for(lambda counts: counts == [2])
         retention.close()
         assert [found.task_id for found in store.tasks()] == ["young"]
@@ -59,7 +59,7 @@ def test_a_store_that_fails_is_asked_again_later(monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(store, "forget", fail_first)
         told: Noted[int] = Noted()
-        retention = Retention(store, 2 * HOUR_NS, told.note)
+        retention = Retention(store.forget, 2 * HOUR_NS, told.note)
         told.wait_for(lambda counts: 2 in counts)
         retention.close()
         assert store.tasks() == []
@@ -69,7 +69,7 @@ def test_closing_does_not_wait_for_the_next_time() -> None:
     """It ends at once."""
     with WatchedStore() as store:
         told: Noted[int] = Noted()
-        retention = Retention(store, HOUR_NS, told.note)
+        retention = Retention(store.forget, HOUR_NS, told.note)
         told.wait_for(lambda counts: counts == [0])
         retention.close()
         assert not retention._thread.is_alive()
