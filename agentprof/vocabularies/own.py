@@ -7,6 +7,7 @@ from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from agentprof import attributes as a
+from agentprof._names import LABELS, NAME_CHARS, VALUE_CHARS
 from agentprof.engines import LATE_QUEUE_FIELDS
 from agentprof.model import (
     MEDIA,
@@ -30,7 +31,7 @@ _TASK_SOURCES = ("declared", "run", "framework", "trace")
 
 def task_mark(own: Mapping[str, Any]) -> TaskMark | None:
     """The task a span names, with all its marks if the span starts it."""
-    task_id = values.text(own.get(a.TASK_ID))
+    task_id = values.identity(own.get(a.TASK_ID))
     if task_id is None:
         return None
     name = values.text(own.get(a.TASK_NAME))
@@ -42,18 +43,25 @@ def task_mark(own: Mapping[str, Any]) -> TaskMark | None:
         id=task_id,
         starts=True,
         name=name,
-        parent_id=values.text(own.get(a.TASK_PARENT_ID)),
+        parent_id=values.identity(own.get(a.TASK_PARENT_ID)),
         outcome=cast("Outcome", outcome) if outcome in ("success", "failure") else None,
         score=values.number(own.get(a.TASK_SCORE)),
         source=cast("TaskSource", source) if source in _TASK_SOURCES else "declared",
-        labels={
-            key[len(a.LABEL) :]: label
-            for key, value in sorted(own.items())
-            if key.startswith(a.LABEL) and (label := values.text(value)) is not None
-        },
+        labels=_labels(own),
         spans=values.count(own.get(a.TASK_SPANS)),
         cut=values.count(own.get(a.RUN_CUT)) or 0,
     )
+
+
+def _labels(own: Mapping[str, Any]) -> dict[str, str]:
+    """The labels, with the bounds they have where the library makes them: others may send any number."""
+    found: dict[str, str] = {}
+    for key, value in sorted(own.items()):
+        if len(found) == LABELS:
+            break
+        if key.startswith(a.LABEL) and (label := values.text(value)) is not None:
+            found.setdefault(key[len(a.LABEL) :][:NAME_CHARS], label[:VALUE_CHARS])
+    return found
 
 
 def phases(own: Mapping[str, Any]) -> dict[str, Phase]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ import msgspec
 TEXT_LIMIT = 1024
 """Characters kept of a text: names are short, and what is longer is likely content."""
 
+_HASH_CHARS = 32
 _MAX_COUNT = 10**15
 _MAX_SECONDS = 10**9
 _LONGEST_AMOUNT = 60
@@ -26,6 +28,15 @@ def text(value: Any) -> str | None:
     if isinstance(value, bool) or value is None or isinstance(value, (list, tuple, dict, bytes)):
         return None
     return str(value)[:TEXT_LIMIT] or None
+
+
+def identity(value: Any, limit: int = TEXT_LIMIT) -> str | None:
+    """A text by which something is told from others: of a longer one a hash stands for what is cut."""
+    found = value if type(value) is str else text(value)
+    if not found or len(found) <= limit:
+        return found or None
+    known = hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+    return f"{found[: limit - _HASH_CHARS - 1]}~{known}"
 
 
 def texts(value: Any) -> tuple[str, ...]:

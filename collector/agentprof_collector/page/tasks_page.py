@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from agentprof import _format as fmt
 from agentprof import _lines
@@ -23,6 +24,8 @@ MOMENTS = (
 )
 GROUPS = 500
 """Groups that are shown."""
+_LABELS: Final = 8
+"""Labels that are shown of a task in the list."""
 OUTCOMES = ("success", "failure", "unknown")
 
 
@@ -101,8 +104,9 @@ def _task(raw: Mapping[str, Any], short_id: str, given: Given, now_ns: int) -> d
         "tokens": fmt.short_count(used) if row["calls"] else "",
         "labels": [
             {"text": fmt.printable(f"{key}={value}"), "href": _with_label(given, key, value)}
-            for key, value in raw["labels"].items()
+            for key, value in islice(raw["labels"].items(), _LABELS)
         ],
+        "labels_hidden": max(0, len(raw["labels"]) - _LABELS),
         "warnings": len(row["warnings"]),
     }
 

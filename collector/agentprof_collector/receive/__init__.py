@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from agentprof.model import RawSpan
+
+ID_CHARS: Final = 256
+"""Characters of the id of a trace or span; they are 32 and 16. Of longer ones a hash stands for the rest."""
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from agentprof import attributes
 from agentprof.model import OutcomeFact
 from agentprof.vocabularies import evaluations, values
+from agentprof_collector.receive import ID_CHARS
 from agentprof_collector.receive.otlp import NotOtlp, check_json_size, in_pieces
 
 _LATEST_NS: Final = 2**63 - 1
@@ -147,9 +148,9 @@ def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluatio
 def _fact(trace_id: str, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact | None:
     """None where nothing says pass or fail, or of which task."""
     outcome = evaluations.VERDICTS.get(str(found.get(evaluations.LABEL)).strip().lower())
-    task_id = values.text(found.get(attributes.TASK_ID))
+    task_id = values.identity(found.get(attributes.TASK_ID))
     if task_id is None and trace_id.strip("0"):
-        task_id = f"trace:{trace_id}"
+        task_id = f"trace:{values.identity(trace_id, ID_CHARS)}"
     if outcome is None or task_id is None:
         return None
     recorded_ns = time_ns if 0 < time_ns <= _LATEST_NS else time.time_ns()

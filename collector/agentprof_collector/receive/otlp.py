@@ -18,9 +18,9 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agentprof.model import RawSpan
-from agentprof.vocabularies import is_read
+from agentprof.vocabularies import is_read, values
 from agentprof.vocabularies.content import is_content
-from agentprof_collector.receive import Batch, wire
+from agentprof_collector.receive import ID_CHARS, Batch, wire
 from agentprof_collector.receive.pieces import PIECE, Malformed, Pieces, TooMuch
 from agentprof_collector.receive.repair import NotRequest, repaired
 
@@ -220,7 +220,7 @@ def _text_id(text: str | None) -> str | None:
     """Hex in lower case, other texts as they came; None for what stands for "no id"."""
     if not text or not text.strip("0"):
         return None
-    return text.lower() if _HEX.fullmatch(text) else text
+    return values.identity(text.lower() if _HEX.fullmatch(text) else text, ID_CHARS)
 
 
 def _enum(value: int | str | None, prefix: str, names: tuple[str, ...]) -> int:
@@ -320,6 +320,11 @@ def _add_protobuf(data: bytes, spans: list[RawSpan], wanted: wire.Attributes) ->
     return skipped
 
 
+def _bytes_id(sent: bytes) -> str:
+    text = sent.hex()
+    return text if len(text) <= ID_CHARS else values.identity(text, ID_CHARS) or ""
+
+
 def _from_protobuf(
     sent: Any, scope: str, resource: dict[str, Any], wanted: wire.Attributes
 ) -> RawSpan | None:
@@ -328,9 +333,9 @@ def _from_protobuf(
         return None
     parent_id, end_ns, attributes = sent.parent_span_id, sent.end_time_unix_nano, sent.attributes[:]
     return RawSpan(
-        trace_id=trace_id.hex(),
-        span_id=span_id.hex(),
-        parent_id=parent_id.hex() if parent_id.strip(_ZERO) else None,
+        trace_id=_bytes_id(trace_id),
+        span_id=_bytes_id(span_id),
+        parent_id=_bytes_id(parent_id) if parent_id.strip(_ZERO) else None,
         name=sent.name,
         kind=sent.kind,
         start_ns=start_ns,

@@ -371,3 +371,17 @@ def test_a_large_task_stays_readable(fresh: OfStore, fresh_read: Read) -> None:
     assert "9,901 rows with less time are in the JSON" in found.text
     assert "9,900 more are in the JSON" in found.text
     assert len(found.elements) < 10_000
+
+
+def test_a_row_shows_some_labels_and_how_many_more(fresh: OfStore, fresh_read: Read) -> None:
+    """The page of the task shows all of them."""
+    labels = {f"agentprof.label.key{n:02}": f"value{n:02}" for n in range(20)}
+    fresh.feed(
+        [task_span("1" * 32, "many", **labels), task_span("2" * 32, "one", **{"agentprof.label.k": "v"})]
+    )
+    found = fresh_read("/")
+    assert len(found.of("a", **{"class": "chip"})) == 8 + 1
+    assert len(found.of("span", **{"class": "chip"})) == 1
+    assert "key07=value07 +12" in found.text
+    page = fresh_read("/tasks/many").text
+    assert all(f"key{n:02}=value{n:02}" in page for n in range(20))

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from support.collecting import JSON, LOGS, TRACE, Collected, collecting, request
 
 from agentprof.model import OutcomeFact
-from agentprof_collector.receive import logs, metrics
+from agentprof_collector.receive import logs, metrics, otlp
 from agentprof_collector.receive.otlp import NotOtlp
 from agentprof_collector.receive.pieces import PIECE
 
@@ -91,6 +91,19 @@ def test_an_evaluation_is_the_outcome_of_its_trace(encode: Encode, decode: Decod
     found = decode(encode(evaluation()))
     fact = OutcomeFact(task_id=f"trace:{TRACE.hex()}", outcome="success", score=0.75, recorded_ns=NOW)
     assert found == ([fact], 0)
+
+
+@BOTH
+def test_a_long_trace_id_names_the_task_its_spans_have(encode: Encode, decode: Decode) -> None:
+    """Cut in the same way as the ids of spans."""
+    trace = b"t" * 5000
+    message = ExportTraceServiceRequest()
+    message.resource_spans.add().scope_spans.add().spans.add(
+        trace_id=trace, span_id=b"s" * 8, start_time_unix_nano=1
+    )
+    (span,) = otlp.decode_protobuf(message.SerializeToString()).spans
+    ((fact,), _) = decode(encode(evaluation(trace=trace)))
+    assert fact.task_id == f"trace:{span.trace_id}"
 
 
 @BOTH

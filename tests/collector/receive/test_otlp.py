@@ -135,6 +135,24 @@ def test_what_is_tolerated(field: str, sent: object, expected: object) -> None:
     assert getattr(span, names.get(field, field)) == expected
 
 
+@pytest.mark.parametrize("field", ["traceId", "spanId", "parentSpanId"])
+def test_ids_without_end_are_cut_and_stay_distinct(field: str) -> None:
+    """In either encoding, to the same text; what is cut is in a hash."""
+    names = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_id"}
+    fields = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span_id"}
+    found = []
+    for last in (b"a", b"b"):
+        sent = b"i" * 1_000_000 + last
+        (span,) = decode_json(request(**{field: sent.hex()})).spans
+        message = ExportTraceServiceRequest()
+        ids = {"trace_id": b"t" * 16, "span_id": b"s" * 8, fields[field]: sent}
+        message.resource_spans.add().scope_spans.add().spans.add(start_time_unix_nano=1, **ids)
+        (same,) = decode_protobuf(message.SerializeToString()).spans
+        found += [getattr(span, names[field]), getattr(same, names[field])]
+    assert found[0] == found[1] != found[2] == found[3]
+    assert {len(text) for text in found} == {256}
+
+
 @pytest.mark.parametrize("field", ["traceId", "spanId", "startTimeUnixNano"])
 @pytest.mark.parametrize("sent", [None, "0"])
 def test_a_span_without_identity_or_start_is_counted(field: str, sent: object) -> None:

@@ -241,6 +241,31 @@ def test_the_task_span_has_all_its_marks() -> None:
     assert mark.labels == {"customer": "acme"}
 
 
+def test_labels_are_bounded_as_the_library_bounds_them() -> None:
+    """64 of a task, with keys of 256 and values of 1,024 characters, whoever sent them."""
+    sent = {f"{a.LABEL}{n:04}{'k' * 1000}": "v" * 5000 for n in range(1500)}
+    mark = normalise(raw({a.TASK_ID: "t", a.TASK_NAME: "job", **sent})).task
+    assert mark is not None
+    assert list(mark.labels) == [f"{n:04}{'k' * 252}" for n in range(64)]
+    assert set(mark.labels.values()) == {"v" * 1024}
+
+
+def test_long_ids_of_tasks_stay_distinct() -> None:
+    """What is cut is in a hash; the same id gives the same text, as a task and as the task above."""
+    ids = ["x" * 5000 + end for end in "ab"]
+    marks = [
+        normalise(raw({a.TASK_ID: one, a.TASK_NAME: "job", a.TASK_PARENT_ID: other})).task
+        for one, other in (ids, ids[::-1])
+    ]
+    first, second = marks
+    assert first is not None
+    assert second is not None
+    assert first.id != second.id
+    assert (first.id, second.id) == (second.parent_id, first.parent_id)
+    assert len(first.id) == len(second.id) == 1024
+    assert first.id.startswith("x" * 900)
+
+
 def test_content_goes_no_further() -> None:
     """Whatever the instrumentation recorded: the span as understood holds no prompt, answer or header."""
     secrets = {
