@@ -39,13 +39,15 @@ def rooted(tree: Tree, task_id: str) -> None:
 
     The span that starts the task if exactly one has none of the same task above it, else the only root;
     else the root made by `linked` stays, from the first start to the last end. Where no span says that it
-    starts the task, those that name it do.
+    starts the task, those that name it do, but no call, tool or human stretch: these are what the task did.
     """
     named = [node for node in tree.nodes if node.span.task is not None and node.span.task.id == task_id]
-    starts = [node for node in named if _starts_a_task(node)] or named
+    starts = [node for node in named if _starts_a_task(node)] or [
+        node for node in named if node.kind not in _NOT_THE_TASK
+    ]
     tops = _without_another_above(tree, starts) if len(starts) > 1 else starts
     only = tops if len(tops) == 1 else tree.root.children
-    if len(only) == 1 and (tops == only or only[0].kind not in _NOT_THE_TASK):
+    if len(only) == 1 and only[0].kind not in _NOT_THE_TASK:
         chosen = only[0]
         tree.nodes.remove(chosen)
         for node in tree.nodes:

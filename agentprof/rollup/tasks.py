@@ -67,6 +67,7 @@ def _parents(kept: list[Span], owner: Mapping[tuple[str, str], str | None]) -> d
     A task that no span starts, as far as known, hangs where the first span that names it does.
     """
     parents: dict[str, str] = {}
+    said: set[str] = set()
     started: set[str] = set()
     for starts in (True, False):
         for span in kept:
@@ -75,9 +76,33 @@ def _parents(kept: list[Span], owner: Mapping[tuple[str, str], str | None]) -> d
                 continue
             started.add(mark.id)
             above = mark.parent_id or owner.get((span.trace_id, span.parent_id or ""))
-            if above is not None and above != mark.id:
+            if above is not None:
                 parents[mark.id] = above
+                if mark.parent_id is not None:
+                    said.add(mark.id)
+    for task_id in _closing_cycles(parents, said):
+        del parents[task_id]
     return parents
+
+
+def _closing_cycles(parents: Mapping[str, str], said: set[str]) -> list[str]:
+    """Of each circle of tasks that contain each other the one that then counts as the outermost.
+
+    One whose place was only found, if there is one, rather than one that says where it stands.
+    """
+    found: list[str] = []
+    seen: set[str] = set()
+    for task_id in parents:
+        chain: dict[str, None] = {}
+        at: str | None = task_id
+        while at is not None and at not in seen:
+            seen.add(at)
+            chain[at] = None
+            at = parents.get(at)
+        if at in chain:
+            passed = list(chain)
+            found.append(min(passed[passed.index(at) :], key=lambda name: (name in said, name)))
+    return found
 
 
 def _nesting_limited(parents: Mapping[str, str]) -> dict[str, str]:
@@ -100,11 +125,13 @@ def _nesting_limited(parents: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_parent(span: Span, parents: Mapping[str, str]) -> Span:
-    """The span with the task above its task, where it names one and did not say."""
+    """The span with the task above its task, where it names one and did not say, or said what cannot be."""
     mark = span.task
-    if mark is None or mark.parent_id is not None or mark.id not in parents:
+    if mark is None or mark.parent_id == (above := parents.get(mark.id)):
         return span
-    return msgspec.structs.replace(span, task=msgspec.structs.replace(mark, parent_id=parents[mark.id]))
+    if above is not None and mark.parent_id is not None:
+        return span
+    return msgspec.structs.replace(span, task=msgspec.structs.replace(mark, parent_id=above))
 
 
 def _with_sub_tasks(members: dict[str, list[Span]], parents: Mapping[str, str]) -> dict[str, list[Span]]:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from agentprof.model import Call
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.union import trust, union
 from agentprof.rollup.wrappers import OWN_WORK, rebased
@@ -17,7 +18,7 @@ NESTED = 64
 """How far above a call other reports of it are looked for."""
 
 AT_ONCE = 400
-"""Calls of one model that are looked at around one start: more of them at once are not told apart."""
+"""Reports of one scope that are looked at for one call on either side of its start."""
 
 
 def join_twins(tree: Tree) -> None:
@@ -53,46 +54,96 @@ def join_twins(tree: Tree) -> None:
 
 
 class _Bucket:
-    """Calls of one trace that share a response id or a model, by start."""
+    """Calls of one scope that share something with a call they may be the same as, by start."""
 
-    def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes
-        self.starts = [node.start for node in nodes]
-        self.longest = max(node.end - node.start for node in nodes)
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.starts: list[int] = []
+        self.longest = 0
+        # For each place the last one up to it whose call is not joined yet, as far as known; -1: none.
+        self._free: list[int] = []
 
-    def around(self, inner: Node) -> Iterator[Node]:
-        """The calls in whose time `inner` lies, within the tolerance, the latest start first."""
-        last = bisect_right(self.starts, inner.start + TOLERANCE_NS) - 1
-        for i in range(last, max(-1, last - AT_ONCE), -1):
-            node = self.nodes[i]
-            if node.start + self.longest < inner.end - TOLERANCE_NS:
-                return
-            if node.end >= inner.end - TOLERANCE_NS:
+    def add(self, node: Node) -> None:
+        """A call that starts no earlier than those before."""
+        self._free.append(len(self.nodes))
+        self.nodes.append(node)
+        self.starts.append(node.start)
+        self.longest = max(self.longest, node.end - node.start)
+
+    def around(self, inner: Node, joined: set[int]) -> Iterator[Node]:
+        """The calls not joined in whose time `inner` lies, within the tolerance, those that start nearest first."""
+        begin = bisect_right(self.starts, inner.start)
+        for at in range(begin, min(begin + AT_ONCE, len(self.nodes))):
+            node = self.nodes[at]
+            if node.start > inner.start + TOLERANCE_NS:
+                break
+            if id(node) not in joined and node.end >= inner.end - TOLERANCE_NS:
                 yield node
+        at = begin - 1
+        for _ in range(AT_ONCE):
+            at = self._last_free(at, joined)
+            if at < 0 or self.starts[at] + self.longest < inner.end - TOLERANCE_NS:
+                return
+            if self.nodes[at].end >= inner.end - TOLERANCE_NS:
+                yield self.nodes[at]
+            at -= 1
+
+    def _last_free(self, at: int, joined: set[int]) -> int:
+        passed: list[int] = []
+        while at >= 0 and id(self.nodes[at]) in joined:
+            passed.append(at)
+            at = self._free[at] if self._free[at] < at else at - 1
+        for place in passed:
+            self._free[place] = at
+        return at
 
 
-_Key = tuple[str, str, str]
+_Key = tuple[object, ...]
+_Buckets = dict[_Key, dict[str, _Bucket]]
 
 
-def _keys(node: Node) -> list[_Key]:
+def _kept_under(node: Node) -> list[_Key]:
     call, trace_id = node.call, node.span.trace_id
     if call is None:
         return []
-    models = dict.fromkeys((call.model, call.request_model))
-    keys: list[_Key] = [(trace_id, "model", model) for model in models if model is not None]
-    if call.response_id is not None:
-        keys.append((trace_id, "id", call.response_id))
+    keys: list[_Key] = [] if call.response_id is None else [(trace_id, "id", call.response_id)]
+    for model in _models(call):
+        keys += [(trace_id, model), (trace_id, model, _counts(call))]
     return keys
 
 
-def _buckets(calls: Iterable[Node]) -> dict[_Key, _Bucket]:
-    found: dict[_Key, list[Node]] = {}
-    for node in calls:
-        for key in _keys(node):
-            found.setdefault(key, []).append(node)
-    return {
-        key: _Bucket(nodes) for key, nodes in found.items() if len({node.span.scope for node in nodes}) > 1
-    }
+def _looked_for_under(node: Node) -> list[_Key]:
+    """Where the same call may be: under its id, else where model and counts are the same or counts unknown."""
+    call, trace_id = node.call, node.span.trace_id
+    if call is None:
+        return []
+    keys: list[_Key] = [] if call.response_id is None else [(trace_id, "id", call.response_id)]
+    counts = _counts(call)
+    for model in _models(call):
+        keys += (
+            [(trace_id, model)] if counts is None else [(trace_id, model, counts), (trace_id, model, None)]
+        )
+    return keys
+
+
+def _models(call: Call) -> list[str]:
+    return [model for model in dict.fromkeys((call.model, call.request_model)) if model is not None]
+
+
+def _counts(call: Call) -> tuple[int | None, int | None] | None:
+    """Tokens in and out; None where neither is known."""
+    usage = call.usage
+    if usage is None or usage.estimated or (usage.input is None and usage.output is None):
+        return None
+    return usage.input, usage.output
+
+
+def _buckets(calls: Iterable[Node]) -> _Buckets:
+    found: _Buckets = {}
+    for node in sorted(calls, key=lambda node: node.start):
+        for key in _kept_under(node):
+            found.setdefault(key, {}).setdefault(node.span.scope, _Bucket()).add(node)
+    return found
 
 
 def _innermost_first(node: Node) -> tuple[object, ...]:
@@ -113,17 +164,16 @@ def _scopes_of_nested(calls: Iterable[Node]) -> dict[int, set[str | None]]:
 
 
 def _best_by_scope(
-    node: Node, buckets: dict[_Key, _Bucket], joined: set[int], nested: dict[int, set[str | None]]
+    node: Node, buckets: _Buckets, joined: set[int], nested: dict[int, set[str | None]]
 ) -> list[Node]:
     """For every other scope the twin with the largest overlap, then the earlier start."""
     found = {
         id(other): other
-        for key in _keys(node)
-        if key in buckets
-        for other in buckets[key].around(node)
-        if id(other) not in joined
-        and other.span.scope != node.span.scope
-        and _same_call(node, other)
+        for key in _looked_for_under(node)
+        for scope, bucket in buckets.get(key, {}).items()
+        if scope != node.span.scope
+        for other in bucket.around(node, joined)
+        if _same_call(node, other)
         and other.span.scope not in nested.get(id(node), ())
         and node.span.scope not in nested.get(id(other), ())
         and not _nested(node, other)
@@ -142,11 +192,8 @@ def _same_call(inner: Node, outer: Node) -> bool:
     ids = (inner.call.response_id, outer.call.response_id)
     if None not in ids:
         return ids[0] == ids[1]
-    counts = [
-        (usage.input, usage.output) if usage is not None and not usage.estimated else (None, None)
-        for usage in (inner.call.usage, outer.call.usage)
-    ]
-    return _same_interval(inner, outer) if (None, None) in counts else counts[0] == counts[1]
+    counts = _counts(inner.call), _counts(outer.call)
+    return _same_interval(inner, outer) if None in counts else counts[0] == counts[1]
 
 
 def _same_interval(a: Node, b: Node) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
 from support.spans import TASK, TRACE, call, cost, http, reported, span, step, task, tool, usage
 
 from agentprof.model import Span
@@ -240,3 +241,18 @@ def test_an_implicit_task_is_the_trace() -> None:
     assert (summary.name, summary.task_source, summary.outcome) == ("POST /chat", "trace", "failure")
     assert summary.complete
     assert not roll_up(f"trace:{TRACE}", [root, call("c", 0, 50, "gone")]).complete
+
+
+@pytest.mark.parametrize("same_counts", [True, False])
+@pytest.mark.parametrize("apart_ns", [0, 10_000])
+def test_a_thousand_calls_at_once_seen_by_two_are_a_thousand(same_counts: bool, apart_ns: int) -> None:
+    """However close together they start, and whether or not their tokens tell them apart."""
+    spans = [task("t", 0, 2 * 10**9)]
+    for number in range(1000):
+        start = 10**6 + number * apart_ns
+        known = {"usage": usage(10 if same_counts else number, 5)}
+        spans.append(call(f"a{number:04}", start, 10**9 + start, "t", scope="first", **known))
+        spans.append(call(f"b{number:04}", start + 1000, 10**9 + start - 1000, "t", scope="second", **known))
+    summary = roll_up(TASK, spans)
+    assert summary.calls == 1000
+    assert summary.tokens["input"] == (10_000 if same_counts else 499_500)

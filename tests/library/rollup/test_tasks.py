@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from support.spans import TASK, TRACE, call, span, step, task
+from typing import Any
+
+import pytest
+from support.spans import TASK, TRACE, call, span, step, task, tool
 
 from agentprof.model import TaskMark
 from agentprof.rollup import roll_up, tasks_in
@@ -81,12 +84,29 @@ def test_a_span_that_only_names_its_task_starts_it_where_no_other_does() -> None
 
 
 def test_tasks_that_name_each_other_as_parents_end() -> None:
-    """Each keeps its own spans and gets the other's."""
+    """One of them counts as the outermost, so that neither is lost in lists and totals."""
     found = tasks_in(
         [task("a", 0, 9, None, id="a", parent_id="b"), task("b", 0, 9, None, id="b", parent_id="a")]
     )
     assert ids(found["a"]) == {"a", "b"}
-    assert ids(found["b"]) == {"a", "b"}
+    assert ids(found["b"]) == {"b"}
+    assert (roll_up("a", found["a"]).parent_task_id, roll_up("b", found["b"]).parent_task_id) == (None, "a")
+
+
+def test_a_task_that_names_itself_as_parent_is_outermost() -> None:
+    """Else it would be in no list."""
+    found = tasks_in([task("a", 0, 9, None, id="a", parent_id="a"), call("c", 1, 2, "a")])
+    summary = roll_up("a", found["a"])
+    assert (summary.parent_task_id, summary.calls) == (None, 1)
+
+
+@pytest.mark.parametrize("make", [call, tool])
+def test_a_run_that_names_its_task_and_is_its_only_root_still_counts(make: Any) -> None:
+    """It is what the task did, not the task."""
+    found = tasks_in([make("c", 0, 9, None, task=TaskMark(id="one"))])
+    summary = roll_up("one", found["one"])
+    assert (summary.calls + sum(tool.runs for tool in summary.tools.values()), summary.wall_ns) == (1, 9)
+    assert summary.timeline_ns["other"] == 0
 
 
 def test_a_chain_of_tasks_costs_its_length_not_its_square() -> None:
