@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LIBRARY = sorted((ROOT / "agentprof").rglob("*.py"))
 COLLECTOR = sorted((ROOT / "collector/agentprof_collector").rglob("*.py"))
-LIGHT = {"opentelemetry", "msgspec", "yaml", "agentprof"}
+LIGHT = {"opentelemetry", "wrapt", "msgspec", "yaml", "agentprof"}
 """What the library may import without an extra."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +26,7 @@ def hook(mark: MarkedFunction, notes: str) -> None:
         try:
             _mark(module, mark)
         except AttributeError as missing:
-            error = f"there is no {missing.args[0] if missing.name is None else missing.name} in it"
+            error = f"there is no {_name_of(missing, mark)} in it"
         except TypeError as wrong:
             error = str(wrong)
         except Exception:
@@ -58,13 +57,20 @@ def mark_for(mark: MarkedFunction) -> _marks.Mark[Any]:
 
 
 def _mark(module: ModuleType, mark: MarkedFunction) -> None:
-    above, _, name = mark.path.rpartition(".")
-    owner: Any = module
-    for part in above.split(".") if above else ():
-        owner = getattr(owner, part)
-    found = inspect.getattr_static(owner, name)
+    # Only here: it takes longer to import than all of agentprof.
+    import wrapt
+
+    owner, name, found = wrapt.resolve_path(module, mark.path)
     around = mark_for(mark)
     if isinstance(found, (staticmethod, classmethod)):
         setattr(owner, name, type(found)(around(found.__func__)))
     else:
         setattr(owner, name, around(found))
+
+
+def _name_of(missing: AttributeError, mark: MarkedFunction) -> str:
+    """Of what is not there; newer versions of wrapt say it in the cause."""
+    for error in (missing, missing.__cause__):
+        if isinstance(error, AttributeError) and error.name is not None:
+            return error.name
+    return mark.path
