@@ -20,7 +20,7 @@ from agentprof_collector.receive.read import Contents, read
 SPANS_PER_COMMIT: Final = 20_000
 BYTES_PER_COMMIT: Final = 64 * 1024 * 1024
 """A group is closed when it holds so much, unpacked, so that its memory and its time stay bounded."""
-_SKIPPED: Final = "spans without trace id, span id or start cannot be kept"
+_SKIPPED: Final = "spans without trace id, span id or a start that is a time cannot be kept"
 
 Arrived = Callable[[Sequence[Span], Sequence[OutcomeFact], int], None]
 """Told of spans and outcomes that are stored, with their time of arrival."""

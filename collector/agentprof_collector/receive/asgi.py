@@ -61,10 +61,11 @@ def routes(submit: Submit, budget: Budget, note: Note) -> list[Route]:
         note: told of each answer.
     """
 
-    def route(signal: Signal) -> Route:
+    def at(signal: Signal) -> list[Route]:
         async def export(sent: HttpRequest) -> Response:
             try:
-                response = _accepted(_media(sent), signal, await _exchange(sent, signal, submit, budget))
+                answer = await _exchange(sent, signal, submit, budget)
+                response = _accepted(_media(sent), signal, answer)
             except Refused as refused:
                 response = refusal(refused, sent.headers.get("content-type", ""))
             except asyncio.CancelledError:
@@ -74,9 +75,10 @@ def routes(submit: Submit, budget: Budget, note: Note) -> list[Route]:
             note("http", signal, str(response.status_code))
             return response
 
-        return Route(f"/v1/{signal}", export, methods=list(_METHODS))
+        # Senders do not follow to another address: with a slash at its end it is the same one.
+        return [Route(path, export, methods=list(_METHODS)) for path in (f"/v1/{signal}", f"/v1/{signal}/")]
 
-    return [route(signal) for signal in _SIGNALS]
+    return [route for signal in _SIGNALS for route in at(signal)]
 
 
 async def not_found(sent: HttpRequest, error: Exception) -> Response:

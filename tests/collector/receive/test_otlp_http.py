@@ -65,12 +65,36 @@ def test_the_port_of_the_page_takes_spans_too(collected: Collected) -> None:
     assert (answered.status, len(collected.received)) == (200, 1)
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_wrong_method_is_told_the_right_one(collected: Collected, method: str) -> None:
+    """Whatever the type of what it sends."""
+    answered = collected.otlp.ask(TRACES, method)
+    assert (answered.status, answered.headers["allow"]) == (405, "POST")
+
+
+def test_a_slash_at_the_end_is_the_same_address(collected: Collected) -> None:
+    """On both ports; nobody is sent elsewhere."""
+    for server in (collected.otlp, collected.pages):
+        assert server.ask(TRACES + "/", "POST", SPAN, content_type=PROTOBUF).status == 200
+    assert len(collected.received) == 2
+
+
+@pytest.mark.parametrize("start_ns", ["9223372036854775808", "-1"])
+def test_a_start_that_is_no_time_is_told(collected: Collected, start_ns: str) -> None:
+    """The span is left out."""
+    sent = json_request("ab").replace(b'"5"', f'"{start_ns}"'.encode())
+    answered = collected.send(sent, content_type=JSON)
+    assert answered.document["partialSuccess"]["rejectedSpans"] == "1"
+    assert "a start that is a time" in answered.document["partialSuccess"]["errorMessage"]
+
+
 def test_spans_that_cannot_be_kept_are_told(collected: Collected) -> None:
     """The rest is stored; the request must not be sent again."""
     answered = collected.send(request(b"s" * 8, b"", b"\0" * 8))
     response = ExportTraceServiceResponse.FromString(answered.body)
     assert (answered.status, response.partial_success.rejected_spans) == (200, 2)
-    assert "cannot be kept" in response.partial_success.error_message
+    why = "spans without trace id, span id or a start that is a time cannot be kept"
+    assert response.partial_success.error_message == why
     answered = collected.send(json_request("", "00", "ab"), content_type=JSON)
     assert answered.document["partialSuccess"]["rejectedSpans"] == "2"
     assert "cannot be kept" in answered.document["partialSuccess"]["errorMessage"]
@@ -113,6 +137,8 @@ REFUSED: list[tuple[int, int, bytes, dict[str, str]]] = [
     (404, 5, SPAN, {"path": "/v1/nothing"}),
     (404, 5, SPAN, {"path": "/v1/traces/../traces"}),
     (405, 12, b"", {"method": "GET"}),
+    (405, 12, b"", {"method": "GET", "content_type": ""}),
+    (405, 12, b"", {"method": "PUT", "content_type": "text/plain"}),
     (405, 12, b"", {"method": "PUT"}),
     (405, 12, b"", {"method": "OPTIONS", "path": METRICS}),
     (404, 5, b"", {"method": "GET", "path": "/"}),
