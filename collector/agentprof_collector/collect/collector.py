@@ -285,6 +285,8 @@ class Collector:
         meters.watch("traces_dirty", "Traces that wait to be added up.", lambda: self._adder.dirty)
         meters.watch("database_bytes", "Size of the database file.", self._database_bytes)
 
+        meters.watch("http_malformed", "Requests that were no HTTP.", lambda: self._servers.malformed)
+
         if (phases := self._phases) is not None:
             meters.watch("phase_spans_sent", "Phase spans that were taken.", lambda: phases.sent)
             meters.watch(

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 HEAD_S: Final = 30.0
 """How long the head of a request may take."""
@@ -14,6 +15,15 @@ SILENCE_S: Final = 60.0
 """How long nothing may come in the middle of a body, where who reads it has no limit of its own."""
 _LINGER_S: Final = 2.0
 """How long what is still being sent is read away after a refusal."""
+
+
+class State(ServerState):
+    """What the connections of a server share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.malformed = 0
+        """Requests that were no HTTP."""
 
 
 class Connection(H11Protocol):
@@ -58,6 +68,8 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """To what is no HTTP; who is still answering what came before it need not."""
+        if isinstance(self.server_state, State):
+            self.server_state.malformed += 1
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

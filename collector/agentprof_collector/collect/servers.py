@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import threading
@@ -13,7 +14,7 @@ import uvicorn
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentprof_collector.collect.connection import Connection
+from agentprof_collector.collect.connection import Connection, State
 from agentprof_collector.receive.asgi import refusal
 from agentprof_collector.receive.exchange import put_off
 
@@ -40,6 +41,11 @@ class Servers:
     def is_alive(self) -> bool:
         """Requests are answered."""
         return self._thread.is_alive()
+
+    @property
+    def malformed(self) -> int:
+        """Requests that were no HTTP."""
+        return sum(server.state.malformed for server in self._servers)
 
     def start(self) -> None:
         """Take requests."""
@@ -68,6 +74,7 @@ class _Server(uvicorn.Server):
         self._application = application
         self._limit = connection_limit()
         super().__init__(_config(self._limited, 2 * self._limit))
+        self.server_state = self.state = State()
 
     async def part(self) -> None:
         """Let those read the answer whose requests were cut off by the end."""
@@ -98,6 +105,8 @@ def _config(application: ASGIApp, most_connections: int) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
+        # A line for each request that is none would be the sender's to fill the log with; they are counted.
+        log_level=logging.ERROR,
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -197,3 +197,26 @@ def test_a_sender_that_is_cut_off_by_the_end_may_come_again(monkeypatch: pytest.
         got = all_that_comes(connection)
     assert got.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 1" in got
+
+
+def test_what_is_no_http_is_counted_and_not_logged(
+    collected: Collected, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is a request to speak something else; a sender could fill the log with it."""
+    before = malformed(collected)
+    for sent in (b"no http\r\n\r\n", b"\x16\x03\x01\r\n\r\n"):
+        with collected.connection() as connection:
+            connection.sendall(sent)
+            assert b"400" in all_that_comes(connection)
+    with collected.connection() as connection:
+        upgrade = b"connection: upgrade\r\nupgrade: websocket\r\ncontent-length: 0\r\n\r\n"
+        connection.sendall(HEAD + upgrade)
+        assert connection.recv(1000)
+    assert malformed(collected) == before + 2
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
+def malformed(collected: Collected) -> float:
+    """As the metrics say."""
+    lines = collected.pages.ask("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("agentprof_http_malformed "))
