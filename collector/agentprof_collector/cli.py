@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -23,6 +24,8 @@ from agentprof_collector.errors import AgentprofError
 
 _FAILED = 1
 _INTERRUPTED = 130
+_OUTPUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing to stdout fails with; of files agentprof writes itself the errors are `AgentprofError`s."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -56,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         code = commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        # What is still kept back would fail at the end of the process, where nobody could say so.
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -67,10 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("\n".join(["agentprof: " + printable(lines[0]), *map(printable, lines[1:])]), err=True)
         return error.exit_code if isinstance(error, AgentprofError) else _FAILED
     except BrokenPipeError:
-        # The reader of a pipe has left; closing stdout quietly keeps the interpreter from saying so.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe has left.
+        _close_stdout_quietly()
         return _FAILED
     except Exception as error:  # noqa: BLE001 (a user sees a sentence, not a traceback)
+        if isinstance(error, OSError) and error.errno in _OUTPUT_FULL and error.filename is None:
+            click.echo(f"agentprof: the output cannot be written: {error.strerror}", err=True)
+            _close_stdout_quietly()
+            return _FAILED
         if os.environ.get("AGENTPROF_DEBUG"):
             traceback.print_exc()
         click.echo(
@@ -80,3 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return _FAILED
     return code if isinstance(code, int) else 0
+
+
+def _close_stdout_quietly() -> None:
+    """Keeps the interpreter from trying to write what is left, and from saying that it cannot."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

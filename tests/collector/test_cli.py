@@ -61,12 +61,15 @@ def test_without_the_extra_the_install_command_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_unexpected_error_is_one_sentence(agentprof_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_sentence(
+    agentprof_command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A mistake of the program itself has no traceback unless asked for, and code 1."""
 
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("by zero")
 
+    (tmp_path / "x.jsonl").touch()
     monkeypatch.setattr(ingest_module, "load_config", broken)
     done = agentprof_command("ingest", "x.jsonl")
     assert done.returncode == 1
@@ -75,12 +78,15 @@ def test_an_unexpected_error_is_one_sentence(agentprof_command: Any, monkeypatch
     assert "Traceback" in agentprof_command("ingest", "x.jsonl", AGENTPROF_DEBUG="1").stderr
 
 
-def test_an_interrupt_is_quiet(agentprof_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_quiet(
+    agentprof_command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Control-C ends with 130 and nothing else."""
 
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
+    (tmp_path / "x.jsonl").touch()
     monkeypatch.setattr(ingest_module, "load_config", interrupted)
     done = agentprof_command("ingest", "x.jsonl")
     assert (done.returncode, done.stdout) == (130, "")
@@ -106,6 +112,17 @@ def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--json"], ["--csv"], []])
+def test_output_that_cannot_be_written(arguments: list[str], demo_run: Any) -> None:
+    """The reason, and code 1; nothing more is said at the end of the process."""
+    command = [sys.executable, "-c", ENTRY, "report", "--db", str(demo_run[1]), *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "agentprof: the output cannot be written: No space left on device\n"
 
 
 def test_output_that_cannot_show_a_character(tmp_path: Path, demo_run: Any) -> None:
