@@ -19,7 +19,7 @@ from agentprof.model import RawSpan, Span
 from agentprof.pricing import Pricer
 from agentprof.summary import TaskSummary
 from agentprof_collector.collect.collector import Collector, Hooks, Options
-from agentprof_collector.place import forward, move, open_place, remove
+from agentprof_collector.place import answers, forward, move, open_place, remove
 from agentprof_collector.receive.exchange import Refused, Request
 from agentprof_collector.settings import database_path
 
@@ -62,7 +62,8 @@ class EmbeddedCollector:
         self._traces: set[str] = set()
         self._tasks: set[str] = set()
         self._complete: set[str] = set()
-        self._untaken = False
+        self._untaken: str | None = None
+        """Why the holder did not take what it was given."""
         self._guard = threading.Lock()
         self._place = open_place(self._wanted)
         hooks = Hooks(pass_on=self._pass_on, received=self._received, added_up=self._added_up)
@@ -87,8 +88,8 @@ class EmbeddedCollector:
 
     def _pass_on(self, request: Request) -> None:
         """What the holder of the database does not take is kept here, and moved at the end."""
-        if self._place.holder is not None and not forward(self._place.holder, request):
-            self._untaken = True
+        if self._place.holder is not None and (why := forward(self._place.holder, request)) is not None:
+            self._untaken = why
 
     def _received(self, spans: Sequence[RawSpan]) -> None:
         with self._guard:
@@ -163,8 +164,10 @@ class EmbeddedCollector:
         self._say_next(tasks, console)
 
     def _say_next(self, tasks: Sequence[dict[str, Any]], console: Console) -> None:
-        if self._place.holder is not None:
-            console.print(f"more: {self._place.holder.url}", style="dim", markup=False)
+        holder = self._place.holder
+        if holder is not None:
+            if holder.url is not None and self._untaken is None and answers(holder.url):
+                console.print(f"more: {holder.url}", style="dim", markup=False)
         elif len(tasks) > 1:
             where = f" --db {printable(str(self._named))}" if self._named is not None else ""
             example = printable(short_ids([task["task_id"] for task in tasks])[0])
@@ -178,7 +181,7 @@ class EmbeddedCollector:
             place.store.close()
             return
         try:
-            is_elsewhere = place.holder is not None and not self._untaken
+            is_elsewhere = place.holder is not None and self._untaken is None
             trouble = None if is_elsewhere else move(place.store, self._traces, self._wanted)
         finally:
             place.store.close()
@@ -187,7 +190,7 @@ class EmbeddedCollector:
             return
         why = place.held
         if place.holder is not None:
-            why = f"the collector at {place.holder.url} did not take the spans"
+            why = f"the collector at {place.holder.url} did not take the spans ({self._untaken})"
         self.troubles.append(
             f"{why}; the spans of this run are kept apart: agentprof report --db {place.path}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from agentprof_collector.stores import Store, open_store
 
 TOKEN_VARIABLE: Final = "AGENTPROF_TOKEN"
 _FORWARD_S: Final = 10.0
+_ANSWERS_S: Final = 2.0
 _FREE_S: Final = 2.0
 """How long the end of a run waits for a database that is held."""
 _MEDIA: Final = {"protobuf": "application/x-protobuf", "json": "application/json"}
@@ -50,14 +52,15 @@ def open_place(database: Path) -> Place:
         return Place(open_store(aside), aside, held, read_lock(database))
 
 
-def forward(holder: LockFile, request: Request) -> bool:
-    """Give a request to a running collector; False if it did not take it."""
+def forward(holder: LockFile, request: Request) -> str | None:
+    """Give a request to a running collector; why it did not take it, None if it did."""
     target = urlsplit(holder.otlp_http or holder.url or "")
     kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
     headers = {"content-type": _MEDIA[request.media]}
     if request.encoding:
         headers["content-encoding"] = request.encoding
-    if token := os.environ.get(TOKEN_VARIABLE):
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token:
         headers["authorization"] = f"Bearer {token}"
     connection = kind(target.netloc, timeout=_FORWARD_S)
     try:
@@ -65,11 +68,29 @@ def forward(holder: LockFile, request: Request) -> bool:
         connection.request("POST", path, request.body, headers)
         response = connection.getresponse()
         response.read()
-        return response.status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
+    except (OSError, http.client.HTTPException) as error:
+        return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
     finally:
         connection.close()
+    match response.status:
+        case http.client.OK:
+            return None
+        case http.client.UNAUTHORIZED if token:
+            return f"401: what {TOKEN_VARIABLE} holds is not its token"
+        case http.client.UNAUTHORIZED:
+            return f"401: it asks for its token, set {TOKEN_VARIABLE}"
+    return f"status {response.status}"
+
+
+def answers(url: str) -> bool:
+    """Whether somebody still listens at the address of a page."""
+    try:
+        target = urlsplit(url)
+        port = target.port or (443 if target.scheme == "https" else 80)
+        with socket.create_connection((target.hostname or "", port), timeout=_ANSWERS_S):
+            return True
+    except (OSError, ValueError):
+        return False
 
 
 def move(store: Store, trace_ids: Iterable[str], database: Path) -> str | None:

@@ -58,6 +58,44 @@ def test_spans_go_to_the_collector_that_holds_the_database(
     assert held.tasks() == []
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "401: it asks for its token, set AGENTPROF_TOKEN"),
+        ("wrong", "401: what AGENTPROF_TOKEN holds is not"),
+    ],
+)
+def test_a_collector_that_asks_for_its_token_is_told_with_what_to_do(
+    given: str, said: str, script: Any, environment: dict[str, str], server: ModelServer, held: Store
+) -> None:
+    """And no page is named that does not show the run."""
+    with collecting(token="a-token-of-sixteen-characters") as collected:
+        names_a_collector(environment, collected.url)
+        environment["AGENTPROF_TOKEN"] = given
+        run = done([*RUN, "--", sys.executable, script(OF_OPENAI), server.url], environment)
+    assert f"the collector at {collected.url} did not take the spans ({said}" in run.stderr.decode()
+    assert "more: " not in run.stderr.decode()
+
+
+def test_a_page_is_named_only_while_somebody_answers_there(
+    script: Any, environment: dict[str, str], server: ModelServer, held: Store
+) -> None:
+    """Not when the collector took the spans, and has ended since."""
+    source = OF_OPENAI + "print('asked', flush=True); sys.stdin.read()\n"
+    command = [*RUN, "--", sys.executable, str(script(source)), server.url]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    for ends in (False, True):
+        with collecting() as collected:
+            names_a_collector(environment, collected.url)
+            with started(command, environment, **pipes) as process:
+                assert process.stdout is not None
+                assert "asked\n" in iter(process.stdout.readline, "")
+                if ends:
+                    collected.collector.stop()
+                _, err = process.communicate("", timeout=60)
+        assert (f"more: {collected.url}" in err) is not ends
+
+
 @pytest.mark.parametrize("listens", [True, False])
 def test_a_collector_that_takes_nothing_is_told(
     listens: bool, script: Any, environment: dict[str, str], server: ModelServer, held: Store
