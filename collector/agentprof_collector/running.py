@@ -138,6 +138,10 @@ class RunningCollector:
             return found
         error = found.get("error") if isinstance(found, dict) else None
         message = error.get("message") if isinstance(error, dict) else None
+        if status == http.client.UNAUTHORIZED and "Authorization" in self._headers:
+            raise AgentprofError(
+                f"what {TOKEN_VARIABLE} holds is not the token of the collector at {self._url}."
+            )
         if status == http.client.UNAUTHORIZED:
             raise AgentprofError(f"the collector at {self._url} asks for its token: set {TOKEN_VARIABLE}.")
         if isinstance(message, str) and status >= http.client.BAD_REQUEST:

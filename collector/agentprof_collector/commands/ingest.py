@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -14,11 +16,12 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from agentprof._format import plural, printable
 from agentprof.config import load_config
 from agentprof.pricing import Pricer
+from agentprof_collector.collect.lockfile import read_lock
 from agentprof_collector.commands.options import db_option, json_option
-from agentprof_collector.errors import AgentprofError, InputError, InputsError
+from agentprof_collector.errors import AgentprofError, InputError, InputsError, StoreError, StoreLocked
 from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.settings import database_path
-from agentprof_collector.stores import open_store
+from agentprof_collector.stores import Store, open_store
 
 _STDIN = Path("-")
 
@@ -43,9 +46,12 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
       agentprof ingest traces/*.jsonl
       agentprof ingest --db run42.duckdb - < traces.jsonl.gz
     """
-    failures: list[AgentprofError] = []
+    failures: list[AgentprofError] = [_missing(file) for file in files if not _is_there(file)]
+    files = tuple(filter(_is_there, files))
+    if not files:
+        raise InputsError(failures)
     path = database_path(db)
-    with open_store(path) as store:
+    with _open(path, failures) as store:
         pipeline = Pipeline(store, Pricer(load_config(None)))
         with _progress() as progress:
             task = progress.add_task("reading", total=_total_bytes(files))
@@ -73,6 +79,32 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
         )
     if failures:
         raise InputsError(failures)
+
+
+def _is_there(file: Path) -> bool:
+    return file == _STDIN or file.exists()
+
+
+def _missing(file: Path) -> InputError:
+    return InputError(str(file), os.strerror(errno.ENOENT), "Check the path.")
+
+
+def _open(path: Path, failures: Sequence[AgentprofError]) -> Store:
+    """The database; with what is wrong with files where it cannot be had."""
+    try:
+        return open_store(path)
+    except StoreError as error:
+        raise InputsError([*failures, _held_by_collector(path, error) or error]) from error
+
+
+def _held_by_collector(path: Path, error: StoreError) -> AgentprofError | None:
+    lock = read_lock(path) if isinstance(error, StoreLocked) else None
+    if lock is None or lock.url is None or not isinstance(error, StoreLocked) or lock.pid != error.pid:
+        return None
+    return AgentprofError(
+        f"{path} is held by a collector, {lock.url} (process {lock.pid}). Stop it first, or post each request of "
+        f"the files to it, at {lock.otlp_http or lock.url}/v1/traces."
+    )
 
 
 def _left_out(pipeline: Pipeline) -> str:

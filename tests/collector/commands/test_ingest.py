@@ -172,3 +172,12 @@ def test_real_agents(agentprof_command: Any, shared: Path) -> None:
     document = json.loads(agentprof_command("report", "--json").stdout)
     assert len(document["tasks"]) == 22
     assert sum(task["calls"] for task in document["tasks"]) == 56
+
+
+def test_without_any_of_the_files_no_database_is_made(agentprof_command: Any, tmp_path: Path) -> None:
+    """They are said, each in a line."""
+    done = agentprof_command("ingest", "none.jsonl", "other.jsonl")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "none.jsonl: No such file or directory" in done.stderr
+    assert "other.jsonl: No such file or directory" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from agentprof_collector import running
-from agentprof_collector.collect.lockfile import LockFile, lock_path, write_lock
+from agentprof_collector.collect.lockfile import LockFile, lock_path, read_lock, write_lock
 
 Demo = tuple[list[dict[str, Any]], Path]
 Run = Callable[..., Any]
@@ -199,10 +199,13 @@ def test_the_token_is_sent(agentprof_command: Run, database: Path) -> None:
     with collecting(database, AGENTPROF_TOKEN=TOKEN) as url:
         for where in (["--db", database], ["--url", url]):
             assert agentprof_command("report", *where, AGENTPROF_TOKEN=TOKEN).returncode == 0
-            for wrong in ("", "another"):
+            for wrong, said in (
+                ("", "asks for its token: set AGENTPROF_TOKEN"),
+                ("another", "is not the token of"),
+            ):
                 done = agentprof_command("report", *where, AGENTPROF_TOKEN=wrong)
                 assert (done.returncode, done.stdout) == (1, "")
-                assert "asks for its token: set AGENTPROF_TOKEN" in done.stderr
+                assert said in done.stderr
 
 
 def test_the_token_goes_to_no_place_that_another_user_named(database: Path, stranger: int) -> None:
@@ -275,3 +278,17 @@ def test_an_address_where_nobody_or_another_answers(agentprof_command: Any, tmp_
         thread.join()
     assert done.returncode == 1
     assert done.stderr == f"agentprof: what answers at {url} is no agentprof collector (status 200).\n"
+
+
+def test_files_beside_a_collector(agentprof_command: Run, database: Path, tmp_path: Path) -> None:
+    """Who holds the database, its address, and the two ways on; a file that is not there is said too."""
+    (tmp_path / "a.jsonl").write_text('{"resourceSpans": []}\n')
+    with collecting(database) as url:
+        lock = read_lock(database)
+        assert lock is not None
+        done = agentprof_command("ingest", "--db", database, "a.jsonl", "none.jsonl")
+        assert (done.returncode, done.stdout) == (1, "")
+        missing, held = done.stderr.splitlines()
+        assert missing == "agentprof: none.jsonl: No such file or directory. Check the path."
+        assert f"is held by a collector, {url} (process {lock.pid}). Stop it first, or post" in held
+        assert f"{lock.otlp_http}/v1/traces" in held
