@@ -8,9 +8,11 @@ import os
 import re
 import signal
 import threading
+from itertools import combinations
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -31,6 +33,7 @@ JAEGER_VARIABLE = "AGENTPROF_JAEGER_URL"
 _PORT = click.IntRange(0, 65535)
 _UNITS_NS = {"h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9}
 _SHORTEST_TOKEN = 16
+_TOKEN = re.compile(f"[!-~]{{{_SHORTEST_TOKEN},}}")
 
 
 def _keep(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
@@ -40,6 +43,18 @@ def _keep(context: click.Context, option: click.Parameter, value: str | None) ->
     if match is None:
         raise click.BadParameter(f"expected hours, days or weeks like 12h, 30d or 8w, got {value!r}")
     return int(match[1]) * _UNITS_NS[match[2]]
+
+
+def _web_address(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is None or value == "":
+        return None
+    try:
+        target = urlsplit(value)
+        if target.scheme in ("http", "https") and target.hostname and (target.port or 0) >= 0:
+            return value
+    except ValueError:
+        pass
+    raise click.BadParameter(f"expected an address like http://localhost:16686, got {value!r}")
 
 
 @click.command()
@@ -56,6 +71,7 @@ def _keep(context: click.Context, option: click.Parameter, value: str | None) ->
 @click.option(
     "--jaeger-url",
     envvar=JAEGER_VARIABLE,
+    callback=_web_address,
     metavar="URL",
     help=f"Where Jaeger shows the same traces, for links from the page. Also {JAEGER_VARIABLE}.",
 )
@@ -98,7 +114,7 @@ def collect(
     from agentprof_collector.collect.collector import Collector, Options
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    _check_ports(port, otlp_http_port, otlp_grpc_port)
     path = database_path(db)
     options = Options(
         host=host,
@@ -145,17 +161,32 @@ def _token(host: str) -> str | None:
     """The token, if there is one.
 
     Raises:
-        AgentprofError: there is none, or a short one, and others than this machine could reach the collector.
+        AgentprofError: it is short or cannot stand in a header; or there is none, and others than this machine
+            could reach the collector.
     """
     from agentprof_collector.collect.guard import is_loopback
 
     token = os.environ.get(TOKEN_VARIABLE) or None
-    if not is_loopback(host) and (token is None or len(token) < _SHORTEST_TOKEN):
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise AgentprofError(
+            f"{TOKEN_VARIABLE} must be at least {_SHORTEST_TOKEN} printable ASCII characters without spaces, "
+            "since senders show it in a header."
+        )
+    if token is None and not is_loopback(host):
         raise AgentprofError(
             f"--host {host} can be reached by others: set {TOKEN_VARIABLE} to a secret of at least "
             f"{_SHORTEST_TOKEN} characters, or leave --host out."
         )
     return token
+
+
+def _check_ports(port: int, otlp_http_port: int, otlp_grpc_port: int) -> None:
+    options = {"--port": port, "--otlp-http-port": otlp_http_port, "--otlp-grpc-port": otlp_grpc_port}
+    for (one, number), (other, same) in combinations(options.items(), 2):
+        if number and number == same:
+            raise click.UsageError(
+                f"{one} and {other} name the same port {number}: choose another for one of them."
+            )
 
 
 def _open(path: Path) -> Store:

@@ -204,6 +204,17 @@ def test_it_is_not_open_to_others_without_a_token(database: Path, token: str | N
     assert not database.exists()
 
 
+@pytest.mark.parametrize(
+    "token", ["too short", "with a space inside it", "nöt-ascii-but-long-enough", "x" * 20 + "\n"]
+)
+def test_a_token_that_cannot_be_shown_is_refused(database: Path, token: str) -> None:
+    """Also on this machine only."""
+    said = not_started(database, environment={"AGENTPROF_TOKEN": token})
+    assert "AGENTPROF_TOKEN must be at least 16 printable ASCII characters without spaces" in said
+    assert token not in said
+    assert not database.exists()
+
+
 def test_with_a_token_others_may_use_it(database: Path) -> None:
     """Who does not show it is refused, on all three ports; the token is in no file and no output."""
     with CollectProcess(
@@ -274,6 +285,11 @@ def test_help_says_what_it_is_for(agentprof_command: Run) -> None:
         (["--port", "65536"], "65536"),
         (["--port", "-1"], "-1"),
         (["--nothing"], "--nothing"),
+        (["--port", "4318"], "--port and --otlp-http-port name the same port 4318"),
+        (["--otlp-grpc-port", "7", "--port", "7"], "--port and --otlp-grpc-port name the same port 7"),
+        (["--jaeger-url", "javascript:alert(1)"], "http://localhost:16686"),
+        (["--jaeger-url", "localhost:16686"], "http://localhost:16686"),
+        (["--jaeger-url", "http://"], "http://localhost:16686"),
     ],
 )
 def test_wrong_usage(agentprof_command: Run, arguments: list[str], message: str) -> None:
@@ -286,10 +302,11 @@ def test_wrong_usage(agentprof_command: Run, arguments: list[str], message: str)
 
 def test_what_was_wrong_with_an_address_is_said(agentprof_command: Run) -> None:
     """Of phase spans, and of a host that is none."""
-    done = agentprof_command("collect", "--port", "0", "--phase-spans-to", "no url")
+    ports = Ports().options()
+    done = agentprof_command("collect", *ports, "--phase-spans-to", "no url")
     assert done.returncode == 1
     assert done.stderr.startswith("agentprof: --phase-spans-to:")
-    done = agentprof_command("collect", "--host", "no.such.host.invalid", AGENTPROF_TOKEN=TOKEN)
+    done = agentprof_command("collect", *ports, "--host", "no.such.host.invalid", AGENTPROF_TOKEN=TOKEN)
     assert done.returncode == 1
     assert "no.such.host.invalid is no address to listen on" in done.stderr
 
