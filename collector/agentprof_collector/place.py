@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from agentprof_collector.collect.lockfile import LockFile, read_lock
+from agentprof_collector.collect.lockfile import LockFile, is_of_this_user, read_lock
 from agentprof_collector.errors import StoreError, StoreLocked
 from agentprof_collector.receive.exchange import Request
 from agentprof_collector.recompute import copy_traces
@@ -49,7 +49,8 @@ def open_place(database: Path) -> Place:
     except StoreLocked as locked:
         aside = Path(tempfile.mkdtemp(prefix="agentprof-run-")) / database.name
         held = str(locked).partition(". ")[0]
-        return Place(open_store(aside), aside, held, read_lock(database))
+        holder = read_lock(database) if is_of_this_user(database) else None
+        return Place(open_store(aside), aside, held, holder)
 
 
 def forward(holder: LockFile, request: Request) -> str | None:

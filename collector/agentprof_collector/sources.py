@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from agentprof.model import Outcome, OutcomeFact
-from agentprof_collector.collect.lockfile import lock_path, read_lock
+from agentprof_collector.collect.lockfile import is_of_this_user, read_lock
 from agentprof_collector.errors import AgentprofError, StoreLocked, StoreMissing, Unreachable
 from agentprof_collector.find import find_task
 from agentprof_collector.recompute import record_outcome
@@ -105,7 +104,7 @@ def _open(path: Path, writing: bool) -> Store | RunningCollector:
                 raise
             if locked.pid is not None and lock.pid != locked.pid:
                 raise _held_by_another(locked, lock.url) from locked
-            collector = RunningCollector(lock.url, token() if _is_of_this_user(path) else None)
+            collector = RunningCollector(lock.url, token() if is_of_this_user(path) else None)
             try:
                 collector.check()
             except Unreachable as error:
@@ -122,12 +121,3 @@ def _held_by_another(locked: StoreLocked, url: str) -> AgentprofError:
         f"{locked} A note beside it names a collector at {url}, of another process: "
         f"if it is that one, ask it with --url {url}."
     )
-
-
-def _is_of_this_user(path: Path) -> bool:
-    """Whether the note may be told a secret: another user's could name a place that collects them."""
-    try:
-        owner = lock_path(path).stat().st_uid
-    except OSError:
-        return False
-    return not hasattr(os, "getuid") or owner in (0, os.getuid())

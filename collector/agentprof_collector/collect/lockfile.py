@@ -58,3 +58,12 @@ def remove_lock(database: Path, pid: int) -> None:
     if said is not None and said.pid == pid:
         with contextlib.suppress(OSError):
             lock_path(database).unlink()
+
+
+def is_of_this_user(database: Path) -> bool:
+    """Whether the file of the database may be trusted: another user's could name a place that collects secrets."""
+    try:
+        owner = lock_path(database).stat().st_uid
+    except OSError:
+        return False
+    return not hasattr(os, "getuid") or owner in (0, os.getuid())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from support.collecting import collecting, refusing
 from support.model_server import ModelServer
 from support.runs import OF_OPENAI, RUN, done, ran, started
 
+from agentprof_collector.collect.lockfile import lock_path
 from agentprof_collector.stores import Store, open_store
 
 
@@ -177,3 +179,19 @@ def test_without_the_collectors_packages_spans_go_where_they_always_go(
     assert b"pip install 'agentprof-otel[collector]'" in run.stderr
     refused = done([*command, "--summary", "x.json", "--", "echo", "started"], environment)
     assert (refused.returncode, refused.stdout) == (2, b"")
+
+
+def test_nothing_is_sent_to_an_address_that_another_user_named(
+    script: Any, environment: dict[str, str], server: ModelServer, held: Store
+) -> None:
+    """Whoever can write beside a database could else have spans and token sent anywhere."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    database = Path(environment["AGENTPROF_DB"])
+    with collecting() as collected:
+        names_a_collector(environment, collected.url)
+        os.chown(lock_path(database), 12_345, 12_345)
+        run, (task,) = ran([], [sys.executable, script(OF_OPENAI), server.url], environment)
+    assert task["calls"] == 3
+    assert collected.received == []
+    assert "kept apart" in run.stderr.decode()
