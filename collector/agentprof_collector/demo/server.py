@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -77,6 +78,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, world: DemoServer) -> None:
         self.world = world
         super().__init__(("127.0.0.1", 0), _Requests)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that cuts a connection it no longer needs is no event; anything else is a mistake of ours."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Requests(BaseHTTPRequestHandler):

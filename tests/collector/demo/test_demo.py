@@ -1,14 +1,20 @@
 import json
 import re
+import socket
+import struct
+import threading
 from collections import Counter
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
+import pytest
 from genai_prices import data
 
+from agentprof_collector.demo.server import DemoServer
 from agentprof_collector.stores import open_store
 
 Demo = tuple[list[dict[str, Any]], Path]
@@ -183,3 +189,16 @@ def test_no_text_of_prompts_or_tools_is_stored(demo_run: Demo) -> None:
     assert "gpt-4o-mini-2024-07-18" in stored
     for secret in (r"\b1231\b", "What is", "Crumpet", r"test\.txt", "Paris", "Delete", "Rate limit"):
         assert not re.search(secret, stored), secret
+
+
+def test_a_client_that_cuts_its_connection_is_no_event(capfd: pytest.CaptureFixture[str]) -> None:
+    """The SDK's connections may end so; a reset must not be printed among the summaries."""
+    with DemoServer(pace=0) as server:
+        address = urlsplit(server.tool_url)
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\n")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for thread in threading.enumerate():
+            if "process_request" in thread.name:
+                thread.join(20)
+    assert capfd.readouterr().err == ""
