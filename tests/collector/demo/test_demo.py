@@ -1,3 +1,4 @@
+import http.client
 import json
 import re
 import socket
@@ -194,10 +195,11 @@ def test_no_text_of_prompts_or_tools_is_stored(demo_run: Demo) -> None:
 def test_a_client_that_cuts_its_connection_is_no_event(capfd: pytest.CaptureFixture[str]) -> None:
     """The SDK's connections may end so; a reset must not be printed among the summaries."""
     with DemoServer(pace=0) as server:
-        address = urlsplit(server.tool_url)
-        with socket.create_connection((address.hostname, address.port)) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\n")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection = http.client.HTTPConnection(urlsplit(server.tool_url).netloc)
+        connection.request("GET", "/population/Crumpet")
+        connection.getresponse().read()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
         for thread in threading.enumerate():
             if "process_request" in thread.name:
                 thread.join(20)
