@@ -23,7 +23,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-_MEMORY: Final = "512MB"
+_MEMORY: Final = "256MB"
 """For pages of the file that were read or written lately, and for questions; without it four fifths of the machine."""
 _NAME: Final = "store"
 _ROWS_IN_A_GROUP: Final = 8_192
