@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import aiohttp  # noqa: F401
+import anthropic  # noqa: F401
 import httpcore  # noqa: F401
 import httpx  # noqa: F401
 import openai
@@ -58,7 +59,7 @@ def test_patched_functions_look_like_the_originals(patched: list[Patch]) -> None
     assert len(patched) > 25
     modules = {getattr(patch.owner, "__module__", None) or patch.owner.__name__ for patch in patched}
     assert {module.split(".")[0] for module in modules} >= {
-        "openai", "httpx", "httpx2", "httpcore", "aiohttp", "requests", "urllib3", "threading",
+        "openai", "anthropic", "httpx", "httpx2", "httpcore", "aiohttp", "requests", "urllib3", "threading",
     }  # fmt: skip
     for patch in patched:
         now = vars(patch.owner)[patch.name]
