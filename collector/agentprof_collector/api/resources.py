@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-import traceback
 from collections.abc import Collection, Mapping
 
 import anyio
 import anyio.to_thread
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from agentprof_collector.api import openapi, parameters, paths
 from agentprof_collector.api.answers import HEADERS, Refused, answer, refusal
+from agentprof_collector.api.endpoint import Endpoint
 from agentprof_collector.api.operations import PREFIX, Asked, Operation
 from agentprof_collector.collect.served import Served
-from agentprof_collector.errors import AgentprofError, StoreError, TaskAmbiguous, TaskNotFound
 
 BODY_LIMIT = 16 * 1024
 """Bytes of a request; what may be sent takes some dozens."""
 
-_log = logging.getLogger(__name__)
+
+class _Resource(Endpoint):
+    """Says in JSON why there is no answer."""
+
+    def refusal(self, refused: Refused) -> Response:
+        return refusal(refused)
 
 
-class _Endpoint:
-    """Answers requests; whatever happens, it is answered."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            response = await self._answer(Request(scope, receive))
-        except ClientDisconnect:
-            return
-        except Exception as error:  # noqa: BLE001 (a client is told that it is not its fault)
-            response = refusal(explained(error))
-        await response(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
-        raise NotImplementedError
-
-
-class Resource(_Endpoint):
+class Resource(_Resource):
     """What can be asked of one path.
 
     Args:
@@ -57,7 +43,7 @@ class Resource(_Endpoint):
         self._served = served
         self._limiter = limiter
 
-    async def _answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         return await self._answer_to(request, self._operations)
 
     async def _answer_to(
@@ -91,7 +77,7 @@ class TaskResource(Resource):
         super().__init__({}, served, limiter)
         self._below = operations
 
-    async def _answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         first, *more = paths.segments(request.scope, f"{PREFIX}/tasks")
         operations = self._below.get("".join(f"/{segment}" for segment in more))
         if operations is None:
@@ -99,18 +85,18 @@ class TaskResource(Resource):
         return await self._answer_to(request, operations, paths.task_text(first))
 
 
-class Described(_Endpoint):
+class Described(_Resource):
     """The document that describes the API."""
 
-    async def _answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         early = without_operation(request.method, {"GET"})
         return early if early is not None else answer(openapi.document())
 
 
-class Nothing(_Endpoint):
+class Nothing(_Resource):
     """Every other path of the API."""
 
-    async def _answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         raise Refused(404, f"there is nothing at this path; {openapi.PATH} lists what there is")
 
 
@@ -126,24 +112,6 @@ def without_operation(method: str, known: Collection[str]) -> Response | None:
     if method == "OPTIONS":
         return Response(None, 204, {**HEADERS, "Allow": ", ".join(allowed)})
     raise Refused(405, f"expected {' or '.join(sorted(known))}", headers={"Allow": ", ".join(allowed)})
-
-
-def explained(error: Exception) -> Refused:
-    """What to tell a client about an error."""
-    if isinstance(error, Refused):
-        return error
-    if isinstance(error, TaskNotFound):
-        return Refused(404, str(error))
-    if isinstance(error, TaskAmbiguous):
-        return Refused(409, str(error))
-    if isinstance(error, StoreError):
-        return Refused(503, str(error), headers={"Retry-After": "1"})
-    # Its message may hold what was stored: the log says where it was.
-    place = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f"{place[0].filename}:{place[0].lineno}" if place else "unknown"
-    _log.error("a request could not be answered: %s at %s", type(error).__name__, where)
-    what = str(error) if isinstance(error, AgentprofError) else type(error).__name__
-    return Refused(500, f"a mistake of agentprof itself: {what}. The log of the collector says where.")
 
 
 async def read_body(request: Request, most: int, media_type: str) -> bytes:

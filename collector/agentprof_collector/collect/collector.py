@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Collection, Sequence
@@ -280,11 +281,13 @@ class Collector:
 
     def _watch(self) -> None:
         meters = self.meters
-        meters.watch("waiting_bytes", "Bytes of requests that are read or wait.", self._waiting_bytes)
+        meters.watch(
+            "waiting_bytes", "Bytes of requests that are read or wait.", lambda: self._budget.taken_bytes
+        )
         meters.watch("waiting_requests", "Requests that wait to be stored.", lambda: self._writer.waiting)
         meters.watch("traces_dirty", "Traces that wait to be added up.", lambda: self._adder.dirty)
-        meters.watch("database_bytes", "Size of the database file.", self._database_bytes)
-
+        if (database := self._database) is not None:
+            meters.watch("database_bytes", "Size of the database file.", lambda: _size_bytes(database))
         meters.watch("http_malformed", "Requests that were no HTTP.", lambda: self._servers.malformed)
 
         if (phases := self._phases) is not None:
@@ -294,17 +297,6 @@ class Collector:
                 "Tasks whose phases were not, or not all, sent.",
                 lambda: phases.dropped,
             )
-
-    def _waiting_bytes(self) -> float:
-        return self._budget.taken_bytes
-
-    def _database_bytes(self) -> float:
-        if self._database is None:
-            return 0
-        try:
-            return self._database.stat().st_size
-        except OSError:
-            return 0
 
     def _write_lock(self) -> None:
         if self._database is None:
@@ -327,3 +319,11 @@ def _phase_exporter(url: str | None) -> PhaseExporter | None:
         return PhaseExporter(url)
     except ValueError as error:
         raise AgentprofError(f"--phase-spans-to: {error}") from error
+
+
+def _size_bytes(file: Path) -> float:
+    """Not a number where it cannot be told."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return math.nan

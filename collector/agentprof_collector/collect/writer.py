@@ -51,7 +51,7 @@ class Writer:
         arrived: told after each commit, in the writer's thread.
         meters: counts.
         pass_on: gets each request that was read, before it is stored; it may refuse it.
-        received: told of the spans of each commit as they came.
+        received: told of the spans of each request as they came, when they are stored.
         with_content: whether attributes that hold what was said are read.
         last_arrival_ns: everything that is stored arrived until then.
     """
@@ -192,8 +192,8 @@ class Writer:
             self.failing = None
         self._meters.stored(spans, group_size=len(group))
         self._arrived(spans, outcomes, arrived_ns)
-        self._received([span for one in group for span in one.contents.spans])
         for one in group:
+            self._received(one.contents.spans)
             skipped = one.contents.skipped + one.understood.skipped
             self._meters.left_out(skipped, one.contents.lost, one.contents.dropped)
             one.answer.set_result(Answer(skipped, _SKIPPED if skipped else ""))

@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 import agentprof
 from agentprof import _format as fmt
 from agentprof_collector.api.answers import Refused
-from agentprof_collector.api.resources import explained, without_operation
+from agentprof_collector.api.endpoint import Endpoint
+from agentprof_collector.api.resources import without_operation
 from agentprof_collector.page import assets
 
 _NAME = 160
@@ -77,24 +77,14 @@ def error_page(refused: Refused) -> Response:
     return response
 
 
-class Endpoint:
-    """Answers requests with pages; whatever happens, it is answered."""
+class PageEndpoint(Endpoint):
+    """Says on a page why there is no other."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            response = await self.answer(Request(scope, receive))
-        except ClientDisconnect:
-            return
-        except Exception as error:  # noqa: BLE001 (a reader is told that it is not their fault)
-            response = error_page(explained(error))
-        await response(scope, receive, send)
-
-    async def answer(self, request: Request) -> Response:
-        """The answer to a request; may raise `Refused`, and whatever a store raises."""
-        raise NotImplementedError
+    def refusal(self, refused: Refused) -> Response:
+        return error_page(refused)
 
 
-class Files(Endpoint):
+class Files(PageEndpoint):
     """Style, script and icon, from memory: no path of a request is looked up on the disk."""
 
     async def answer(self, request: Request) -> Response:

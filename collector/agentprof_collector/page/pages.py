@@ -40,7 +40,7 @@ _PARAMETERS = (
 )
 
 
-class _Pages(answers.Endpoint):
+class _Pages(answers.PageEndpoint):
     """Pages on a store.
 
     Args:
