@@ -26,7 +26,7 @@ def when_imported(name: str, function: OnImport) -> None:
     """Call a function with a module: now if it is imported already, else once when it is."""
     module = sys.modules.get(name)
     if module is not None:
-        function(module)
+        _call(function, module)
         return
     _waiting.setdefault(name, []).append(function)
     if _finder not in sys.meta_path:
@@ -74,10 +74,14 @@ class _Loader:
         module.__loader__ = self._loader
         self._loader.exec_module(module)
         for function in _waiting.pop(module.__name__, ()):
-            try:
-                function(module)
-            except Exception:
-                _guard.failed("a module that was imported")
+            _call(function, module)
+
+
+def _call(function: OnImport, module: ModuleType) -> None:
+    try:
+        function(module)
+    except Exception:
+        _guard.failed("a module that was imported")
 
 
 _finder: Any = _Finder()

@@ -93,3 +93,5 @@ def test_a_function_that_fails(name: str) -> None:
     importlib.import_module(f"{name}.inner")
     assert len(seen) == 1
     assert _guard.counts()[kind] == before + 1
+    when_imported(f"{name}.inner", lambda module: 1 / 0)
+    assert _guard.counts()[kind] == before + 2
