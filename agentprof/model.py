@@ -13,7 +13,10 @@ from typing import Any, Literal
 import msgspec
 
 PhaseName = Literal["queue", "prefill", "wait", "generation", "model", "connect", "network", "client"]
-"""A part of a call's last attempt; `connect` counts as network and `client` as other on a timeline."""
+"""A part of a call's last attempt; `connect` counts as network and `client` as other on a timeline.
+
+`wait` is queue and prefill together, `model` the server's whole time where nobody says how it divides.
+"""
 
 Source = Literal["reported", "joined", "derived", "observed", "inferred", "estimated"]
 """How a number is known, strongest first."""
@@ -26,6 +29,11 @@ SpanKind = Literal["task", "agent", "step", "tool", "model", "human", "evidence"
 TaskSource = Literal["declared", "run", "framework", "trace"]
 Outcome = Literal["success", "failure"]
 
+
+EnergySource = Literal["measured", "config", "ecologits"]
+"""How energy is known, strongest first: counted on the machine, by rates of agentprof.yaml, by EcoLogits' formula."""
+
+ENERGY_SOURCES: tuple[EnergySource, ...] = ("measured", "config", "ecologits")
 
 UNPRICED = ("no_usage", "unknown_model", "unknown_server_tool")
 """Why a call has no price, or not a whole one."""
@@ -103,6 +111,23 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """Of `UNPRICED`."""
 
 
+class Energy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The energy of one call as an interval, and how that is known.
+
+    In whole microjoules, so that a sum does not depend on the order of its parts.
+    """
+
+    low_uj: int
+    high_uj: int
+    source: EnergySource
+    boundary: str
+    """What is in it: `gpu`, `server`, or `facility` with cooling and power distribution."""
+    covers: str
+    """What of the call is in it: `tokens`, `input tokens`, `output tokens`, `busy time`."""
+    basis: str | None = None
+    """Name and version of the rates or of the formula."""
+
+
 class Phase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A measured part of a call."""
 
@@ -137,6 +162,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """None: nobody has priced it yet."""
     reported_cost_usd: Decimal | None = None
     """What the provider or gateway says it charged."""
+    energy: Energy | None = None
+    """None: nobody knows."""
     finish_reasons: tuple[str, ...] = ()
     tool_calls: tuple[str, ...] = ()
     """Names of the tools the answer asks for."""
@@ -151,6 +178,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """Measured parts by phase name; what is not measured is absent."""
     queue_starts_late: bool = False
     """The engine's queue figure begins after the request's arrival, so that time before it is queueing too."""
+    engine: str | None = None
+    """What served the call (`vllm`, `llama.cpp`, `groq`, ...), recognised by the fields of its answer."""
+    timing_faults: tuple[str, ...] = ()
+    """`field: what is wrong with it`: reported times that cannot be, and are no phases."""
     inter_token_histogram: dict[int, int] = {}
     """Gaps between token chunks: bucket index -> count, upper bound 2^(index/8) ms."""
     inter_token_max_ns: int | None = None

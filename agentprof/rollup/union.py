@@ -65,6 +65,8 @@ def union(calls: Sequence[Call]) -> Call:
         first_content_ns=_first([c.first_content_ns for c in calls]),
         phases=_phases(calls),
         queue_starts_late=_late(calls),
+        engine=_first([c.engine for c in calls]),
+        timing_faults=tuple(dict.fromkeys(fault for c in calls for fault in c.timing_faults)),
         inter_token_histogram=_first([c.inter_token_histogram or None for c in calls]) or {},
         inter_token_max_ns=_first([c.inter_token_max_ns for c in calls]),
         input_bytes=_first([c.input_bytes or None for c in calls]) or {},

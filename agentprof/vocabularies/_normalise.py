@@ -164,6 +164,8 @@ def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
         "first_content_ns": values.seconds_as_ns(ours.get(a.FIRST_CONTENT)),
         "phases": phases,
         "queue_starts_late": own.queue_starts_late(phases),
+        "engine": values.text(ours.get(a.ENGINE)),
+        "timing_faults": own.timing_faults(ours),
         "inter_token_histogram": own.histogram(ours),
         "inter_token_max_ns": values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
         "input_bytes": own.input_bytes(ours),

@@ -24,7 +24,9 @@ from agentprof.model import (
 from agentprof.money import EXACT
 from agentprof.vocabularies import values
 
-_PHASES = ("queue", "prefill", "generation", "model", "connect", "network", "client")
+_PHASES = ("queue", "prefill", "wait", "generation", "model", "connect", "network", "client")
+_TOGETHER = ("wait", "model")
+_FAULTS = 16
 _SECTIONS = ("system", "tools", "tool_results", "user", "assistant")
 _TASK_SOURCES = ("declared", "run", "framework", "trace")
 
@@ -65,19 +67,23 @@ def _labels(own: Mapping[str, Any]) -> dict[str, str]:
 
 
 def phases(own: Mapping[str, Any]) -> dict[str, Phase]:
-    """The measured parts of a call. `wait`, an observed `model` and derived parts are remainders: not read."""
+    """The measured parts of a call, no remainders: an observed `wait` or `model`, what is derived from no field."""
     found: dict[str, Phase] = {}
     for name in _PHASES:
         ns = values.seconds_as_ns(own.get(a.PHASE + name))
         source = own.get(a.PHASE_SOURCE + name, "observed")
-        if ns is None or source == "derived" or source not in SOURCES:
+        field = values.text(own.get(a.PHASE_FIELD + name))
+        if ns is None or source not in SOURCES or (source == "derived" and field is None):
             continue
-        if name == "model" and source not in ("reported", "joined"):
+        if name in _TOGETHER and source not in ("reported", "joined"):
             continue
-        found[name] = Phase(
-            ns=ns, source=cast("Source", source), field=values.text(own.get(a.PHASE_FIELD + name))
-        )
+        found[name] = Phase(ns=ns, source=cast("Source", source), field=field)
     return found
+
+
+def timing_faults(own: Mapping[str, Any]) -> tuple[str, ...]:
+    """What of the reported times cannot be."""
+    return values.texts(own.get(a.TIMING_FAULTS))[:_FAULTS]
 
 
 def queue_starts_late(found: Mapping[str, Phase]) -> bool:
