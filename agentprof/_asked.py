@@ -16,7 +16,7 @@ import msgspec
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import attributes
-from agentprof.dialects import Dialect
+from agentprof.dialects import Answer, Dialect
 from agentprof.dialects._fields import fields_of
 
 _HASH_BYTES: Final = 8
@@ -26,7 +26,8 @@ _MAX_PREFIXES: Final = 8
 _HOW_ONLY: Final = ("stream", "stream_options")
 """Fields that change how an answer is delivered, not what is asked."""
 
-_ROLE: Final = re.compile(rb'\s*\{\s*"role"\s*:\s*"([a-z]+)"')
+ROLE: Final = re.compile(rb'\s*\{\s*"role"\s*:\s*"([a-z]+)"')
+"""The role of a message, where it stands first."""
 _SECTIONS: Final = {
     "system": "system",
     "developer": "system",
@@ -149,6 +150,10 @@ def say_request(
                 offered = _tools_in(raw)
                 if offered is not None:
                     said[attributes.TOOLS_OFFERED] = offered
+            elif name == "tool_results":
+                from agentprof._tool_ids import results_beside
+
+                _say_results(said, results_beside(raw, key))
             digest.update(name.encode())
             digest.update(raw)
     hashed = len(body) <= _MAX_HASHED
@@ -166,6 +171,10 @@ def say_request(
                     sizes["tool_results"] = sizes.get("tool_results", 0) + results
                     size -= results
             sizes[section] = sizes.get(section, 0) + size
+        if "tool_results" in sizes:
+            from agentprof._tool_ids import result_ids
+
+            _say_results(said, result_ids(items, key))
         if hashed:
             prefixes = _prefixes(digest, items)
             said[attributes.FINGERPRINT_PREFIX] = tuple(prefixes)
@@ -178,6 +187,18 @@ def say_request(
         # Where nothing but the conversation was asked its last prefix is all of it.
         whole = digest.hexdigest() if fields or not prefixes else prefixes[-1].partition(":")[2]
         said[attributes.FINGERPRINT_REQUEST] = f"{key.id}-{whole}"
+
+
+def say_tool_calls(said: dict[str, AttributeValue], answer: Answer, key: Key | None) -> None:
+    """Add what the tool calls of an answer are known by."""
+    from agentprof._tool_ids import asked_ids
+
+    said[attributes.TOOL_CALL_IDS] = asked_ids(answer, key or _PROCESS_KEY)
+
+
+def _say_results(said: dict[str, AttributeValue], ids: tuple[str, ...]) -> None:
+    if ids:
+        said[attributes.TOOL_RESULT_IDS] = ids
 
 
 @functools.lru_cache(maxsize=64)
@@ -212,7 +233,7 @@ def _tools_in(raw: msgspec.Raw) -> int | None:
 
 
 def _section_of(item: msgspec.Raw) -> str:
-    found = _ROLE.match(item)
+    found = ROLE.match(item)
     if found is not None:
         return _SECTIONS.get(found[1].decode(), "user")
     try:
@@ -221,7 +242,7 @@ def _section_of(item: msgspec.Raw) -> str:
         return "user"  # a bare text
     if read.role is not None:
         return _SECTIONS.get(read.role, "user")
-    if read.type is not None and read.type.endswith("_output"):
+    if read.type is not None and read.type.endswith(("_output", "_result")):
         return "tool_results"
     return "assistant" if read.type is not None else "user"
 

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
-from agentprof._asked import say_request
+from agentprof._asked import say_request, say_tool_calls
 from agentprof._call_span import say_answer, say_connecting, say_phase, say_times, say_usage, set_on
 from agentprof._clock import stamp_ns
 from agentprof._connecting import Connecting
@@ -342,6 +342,8 @@ class Call:
             self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
         say_answer(said, answer)
+        if answer.tool_ids:
+            say_tool_calls(said, answer, self._task.key if self._task is not None else None)
         if arrivals is not None:
             say_times(said, arrivals, self._began, end)
         if self._first_byte is not None:

@@ -43,6 +43,10 @@ MEDIA = ("input_audio", "input_image", "output_audio", "output_image")
 """Tokens that are sound or images, which may have prices of their own."""
 
 
+NO_ID = "-"
+"""Stands for a tool call without an id; such a call is known by the name of its tool."""
+
+
 class RawSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A span with its attributes as sent, from OTLP or from the SDK of this process."""
 
@@ -167,6 +171,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     finish_reasons: tuple[str, ...] = ()
     tool_calls: tuple[str, ...] = ()
     """Names of the tools the answer asks for."""
+    tool_call_ids: tuple[str, ...] = ()
+    """Of each of them the hash of its id, or `NO_ID`; empty: none has one."""
+    tool_result_ids: tuple[str, ...] = ()
+    """Hashes of the ids whose results the request carries since the last answer; `=name` of a result without id."""
     stream: bool | None = None
     stream_end: str | None = None
     service_tier: str | None = None

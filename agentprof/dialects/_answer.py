@@ -46,6 +46,7 @@ class Answer:
         "server_tools",
         "service_tier",
         "tool_calls",
+        "tool_ids",
         "usage",
         "whole",
     )
@@ -60,6 +61,8 @@ class Answer:
         """By position of the choice."""
         self.tool_calls: dict[object, str] = {}
         """Names of the tools asked for, by a key of their own, in order."""
+        self.tool_ids: dict[object, str] = {}
+        """Their ids, by the same keys, of those that have one."""
         self.server_tools: dict[str, int] = {}
         self.service_tier: str | None = None
         self.phases: dict[str, Phase] = {}

@@ -19,6 +19,7 @@ class Block(msgspec.Struct):
     """A block of the content; of its text only whether there is any counts."""
 
     type: str | None = None
+    id: str | None = None
     name: str | None = None
     text: Any = None
     thinking: Any = None
@@ -175,6 +176,8 @@ def _note_block(block: Block, place: object, answer: Answer) -> int:
     """Note a tool that is asked for or that ran at the provider; says which tokens stand in the block itself."""
     if block.type == "tool_use" and block.name:
         answer.tool_calls[place] = block.name
+        if block.id:
+            answer.tool_ids[place] = block.id
         return CONTENT  # the model has generated the name
     if block.type in (_OF_SERVER, _OF_MCP):
         # Tools of an MCP server have names of their own.

@@ -53,6 +53,7 @@ class ToolUse(msgspec.Struct, rename="camel"):
 
     name: str | None = None
     type: str | None = None
+    tool_use_id: str | None = None
 
 
 class Block(msgspec.Struct, rename="camel"):
@@ -209,6 +210,8 @@ def _note_tool(block: Block, place: object, answer: Answer) -> int:
         answer.server_tools[used.name] = answer.server_tools.get(used.name, 0) + 1
     else:
         answer.tool_calls[place] = used.name
+        if used.tool_use_id:
+            answer.tool_ids[place] = used.tool_use_id
     return CONTENT
 
 

@@ -203,7 +203,11 @@ def _note_tools(calls: Any, answer: Answer) -> None:
             function = call.get("function")
             name = function.get("name") if isinstance(function, dict) else call.get("name")
             if isinstance(name, str) and name:
-                answer.tool_calls.setdefault(call.get("id") or len(answer.tool_calls), name)
+                id = call.get("id")
+                key = id if isinstance(id, str) and id else len(answer.tool_calls)
+                answer.tool_calls.setdefault(key, name)
+                if key is id:
+                    answer.tool_ids[key] = id
 
 
 def _note_end(reason: str | None, usage: RawUsage | None, answer: Answer) -> None:

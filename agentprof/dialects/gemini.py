@@ -31,6 +31,7 @@ https://ai.google.dev/gemini-api/docs/pricing"""
 class Called(msgspec.Struct, rename="camel"):
     """A function or a tool of the provider that is called."""
 
+    id: str | None = None
     name: str | None = None
     tool_type: str | None = None
 
@@ -189,6 +190,8 @@ class _Reader:
         if part.function_call is not None and part.function_call.name:
             self._calls += 1
             self._answer.tool_calls[self._calls] = part.function_call.name
+            if part.function_call.id:
+                self._answer.tool_ids[self._calls] = part.function_call.id
             return CONTENT
         if part.tool_call is not None:
             kind = part.tool_call.tool_type or "tool"

@@ -36,6 +36,7 @@ class Step(msgspec.Struct):
     """A step: thought, output, or a call of a tool, also of the provider's."""
 
     type: str | None = None
+    id: str | None = None
     name: str | None = None
 
 
@@ -148,6 +149,8 @@ def _note_step(step: Step, place: object, answer: Answer) -> int:
         answer.server_tools[kind] = answer.server_tools.get(kind, 0) + 1
     elif step.name:
         answer.tool_calls[place] = step.name
+        if step.id:
+            answer.tool_ids[place] = step.id
     return CONTENT
 
 

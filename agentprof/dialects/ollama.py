@@ -31,6 +31,8 @@ class Named(msgspec.Struct):
 class ToolCall(msgspec.Struct):
     """A tool call; always whole."""
 
+    id: str | None = None
+    """Of newer releases."""
     function: Named | None = None
 
 
@@ -140,7 +142,10 @@ def _note(data: bytes, answer: Answer) -> int:
         return _carried(line.response, line.thinking)
     for call in message.tool_calls or ():
         if call.function is not None and call.function.name:
-            answer.tool_calls[len(answer.tool_calls)] = call.function.name
+            place = len(answer.tool_calls)
+            answer.tool_calls[place] = call.function.name
+            if call.id:
+                answer.tool_ids[place] = call.id
     return CONTENT if message.tool_calls else _carried(message.content, message.thinking)
 
 

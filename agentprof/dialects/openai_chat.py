@@ -228,5 +228,7 @@ def _note_tools(calls: list[ToolCall] | None, function: Named | None, position: 
         if named is not None and named.name:
             key = (position, place if call.index is None else call.index, call.id)
             answer.tool_calls.setdefault(key, named.name)
+            if call.id:
+                answer.tool_ids.setdefault(key, call.id)
     if function is not None and function.name:
         answer.tool_calls.setdefault((position, "function"), function.name)

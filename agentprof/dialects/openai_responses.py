@@ -58,6 +58,7 @@ class Item(msgspec.Struct):
     type: str | None = None
     id: str | None = None
     name: str | None = None
+    call_id: str | None = None
 
 
 class Incomplete(msgspec.Struct):
@@ -179,7 +180,10 @@ def _note_item_event(event: Event, answer: Answer) -> int:
         return NOTHING
     added = event.type == "response.output_item.added"
     if item.type in _ASKED_TOOLS and item.name:
-        answer.tool_calls.setdefault(item.id or event.output_index, item.name)
+        key = item.id or event.output_index
+        answer.tool_calls.setdefault(key, item.name)
+        if item.call_id:
+            answer.tool_ids.setdefault(key, item.call_id)
         return CONTENT if added else NOTHING  # the model has generated the name
     if not added and item.type in _SERVER_TOOLS:
         kind = _SERVER_TOOLS[item.type]
@@ -214,6 +218,11 @@ def _note_body(read: Body, answer: Answer) -> None:
     # The final list has everything the events before it announced, unless a server leaves it empty.
     if len(asked) >= len(answer.tool_calls):
         answer.tool_calls = asked
+        answer.tool_ids = {
+            place: item.call_id
+            for place, item in enumerate(read.output or ())
+            if place in asked and item.call_id
+        }
     ran = Counter(_SERVER_TOOLS[item.type] for item in read.output or () if item.type in _SERVER_TOOLS)
     if ran.total() >= sum(answer.server_tools.values()):
         answer.server_tools = dict(ran)

@@ -56,6 +56,8 @@ def union(calls: Sequence[Call]) -> Call:
         reported_cost_usd=_first([c.reported_cost_usd for c in calls]),
         finish_reasons=_first([c.finish_reasons or None for c in calls]) or (),
         tool_calls=_first([c.tool_calls or None for c in calls]) or (),
+        tool_call_ids=_first([c.tool_call_ids or None for c in calls]) or (),
+        tool_result_ids=_first([c.tool_result_ids or None for c in calls]) or (),
         stream=_first([c.stream for c in calls]),
         stream_end=_first([c.stream_end for c in calls]),
         service_tier=_first([c.service_tier for c in calls]),

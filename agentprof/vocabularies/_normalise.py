@@ -157,6 +157,8 @@ def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
     phases = own.phases(ours)
     known: dict[str, Any] = {
         "tool_calls": values.texts(ours.get(a.TOOL_CALLS)),
+        "tool_call_ids": values.texts(ours.get(a.TOOL_CALL_IDS)),
+        "tool_result_ids": values.texts(ours.get(a.TOOL_RESULT_IDS)),
         "stream_end": values.text(ours.get(a.STREAM_END)),
         "attempts": values.count(ours.get(a.ATTEMPTS)) or None,
         "failed_attempts": own.failed_attempts(ours),
