@@ -128,7 +128,8 @@ class Arrivals:
                 self._events = frames
                 self._read = self._dialect.event_reader(self.answer)
             elif start[:1] not in (b"{", b"["):
-                if self._dialect.may_be_binary and not start.startswith(_EVENT_STARTS):
+                whole = self._dialect.may_be_binary or not self._stream
+                if whole and not start.startswith(_EVENT_STARTS):
                     self._keeps = False
                 else:
                     self._read = self._dialect.event_reader(self.answer)

@@ -44,6 +44,10 @@ class RawUsage(msgspec.Struct):
     completion_tokens_details: Details | None = None
     input_tokens_details: Details | None = None
     output_tokens_details: Details | None = None
+    prompt_token_details: Details | None = None
+    completion_token_details: Details | None = None
+    input_token_details: Details | None = None
+    """Writer and OpenAI's transcriptions write them with one `s` less."""
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
@@ -74,8 +78,10 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         output_tokens or 0
     ):
         return
-    of_input = raw.prompt_tokens_details or raw.input_tokens_details or _NO_DETAILS
-    of_output = raw.completion_tokens_details or raw.output_tokens_details or _NO_DETAILS
+    of_input = raw.prompt_tokens_details or raw.input_tokens_details or raw.input_token_details
+    of_input = of_input or raw.prompt_token_details or _NO_DETAILS
+    of_output = raw.completion_tokens_details or raw.output_tokens_details
+    of_output = of_output or raw.completion_token_details or _NO_DETAILS
     cache_read = of_input.cached_tokens
     if cache_read is None:
         cache_read = raw.prompt_cache_hit_tokens
@@ -85,11 +91,7 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     if reasoning and raw.total_tokens == (input_tokens or 0) + (output_tokens or 0) + reasoning:
         # Here reasoning stands beside the output; its sum with the others says so.
         output_tokens = (output_tokens or 0) + reasoning
-    differs = (
-        raw.total_tokens is not None
-        and None not in (input_tokens, output_tokens)
-        and raw.total_tokens != (input_tokens or 0) + (output_tokens or 0)
-    )
+    differs = raw.total_tokens is not None and raw.total_tokens != (input_tokens or 0) + (output_tokens or 0)
     cache_write = of_input.cache_write_tokens
     if cache_write is None:
         cache_write = of_input.created_cache_tokens

@@ -56,6 +56,30 @@ CHAT = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
         ),
         pytest.param({"prompt_tokens": 8, "total_tokens": 8}, Usage(input=8), id="embeddings have no output"),
         pytest.param(
+            {"prompt_tokens": 8, "total_tokens": 9},
+            Usage(input=8, total_differs=True),
+            id="embeddings whose total is another",
+        ),
+        pytest.param(
+            {
+                "input_tokens": 26,
+                "output_tokens": 4,
+                "total_tokens": 30,
+                "input_token_details": {"text_tokens": 5, "audio_tokens": 21},
+            },
+            Usage(input=26, output=4, media={"input_audio": 21}),
+            id="transcriptions write details with one s less",
+        ),
+        pytest.param(
+            CHAT
+            | {
+                "prompt_token_details": {"cached_tokens": 7},
+                "completion_token_details": {"reasoning_tokens": 3},
+            },
+            Usage(input=100, output=20, cache_read=7, reasoning=3),
+            id="and so does Writer",
+        ),
+        pytest.param(
             {"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=0, output=0), id="zero is known"
         ),
         pytest.param({"prompt_tokens": None, "completion_tokens": None}, None, id="null is unknown"),
