@@ -9,7 +9,17 @@ from types import ModuleType
 from typing import Final, Protocol
 
 from agentprof._patching import Patch
-from agentprof.seams import aiohttp, botocore, httpcore, httpx, requests, served, stainless, urllib3
+from agentprof.seams import (
+    aiohttp,
+    botocore,
+    httpcore,
+    httpx,
+    repeating,
+    requests,
+    served,
+    stainless,
+    urllib3,
+)
 
 
 class Seam(Protocol):
@@ -22,4 +32,14 @@ class Seam(Protocol):
         """The replacements for one of these modules, not applied yet."""
 
 
-SEAMS: Final[tuple[Seam, ...]] = (stainless, httpx, httpcore, requests, urllib3, botocore, aiohttp, served)
+SEAMS: Final[tuple[Seam, ...]] = (
+    stainless,
+    repeating,
+    httpx,
+    httpcore,
+    requests,
+    urllib3,
+    botocore,
+    aiohttp,
+    served,
+)

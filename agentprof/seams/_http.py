@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from opentelemetry import context as otel_context
 
-from agentprof import _baggage, _calls, _context, _guard, _runtime
+from agentprof import _baggage, _calls, _context, _guard, _repeated, _runtime
 from agentprof._calls import Call
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
@@ -76,7 +76,7 @@ def begin(
     runtime = _runtime.active()
     if runtime is None:
         return None
-    call = Call(
+    call = _repeated.call_here(
         runtime,
         dialect,
         asked.model,

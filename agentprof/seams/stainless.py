@@ -28,6 +28,7 @@ MODULES: Final[tuple[str, ...]] = (
     "anthropic._base_client",
     "cerebras.cloud.sdk._base_client",
     "fireworks._base_client",
+    "google.genai._interactions._base_client",
     "groq._base_client",
     "perplexity._base_client",
     "sambanova._base_client",

@@ -1,0 +1,190 @@
+"""Calls of SDKs that repeat failed attempts themselves: one call, from its first attempt to what the SDK gives back.
+
+The SDK's method that repeats opens a `Scope`; what the HTTP library below it sends meanwhile are attempts of one call.
+Between attempts no call is open here, so that what else the SDK does then, to renew a login say, is no part of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextvars import ContextVar
+from typing import Any, Final
+
+from opentelemetry import context as otel_context
+
+from agentprof import _calls, _context, _runtime
+from agentprof._calls import Call
+from agentprof._clock import stamp_ns
+from agentprof._context import Attachment
+from agentprof._failures import failure_kind
+from agentprof.dialects import Answer
+
+_NS: Final = 1e9
+_scope: ContextVar[Scope | None] = ContextVar("agentprof_scope", default=None)
+
+
+def open_scope() -> Scope | None:
+    """Begin a scope; None inside another one or inside a call: attempts belong to that."""
+    if _runtime.active() is None or _calls.current_call() is not None or current_scope() is not None:
+        return None
+    return Scope()
+
+
+def current_scope() -> Scope | None:
+    """The scope that is open here."""
+    scope = _scope.get()
+    return scope if scope is not None and scope.is_open else None
+
+
+def call_here(*args: Any) -> Call:
+    """The call to which a request belongs that is about to be sent: of the open scope, or one of its own.
+
+    Args:
+        args: What a `Call` is made of.
+    """
+    scope = current_scope()
+    if scope is None:
+        return Call(*args)
+    call = scope.next_attempt()
+    if call is None and scope.call is None:
+        call = scope.call = RepeatedCall(*args)
+    return call or Call(*args)
+
+
+class Scope:
+    """One use of a method that repeats attempts."""
+
+    __slots__ = ("call", "is_open")
+
+    def __init__(self) -> None:
+        self.call: RepeatedCall | None = None
+        """None as long as no attempt was made in it."""
+        self.is_open = True
+        """A context that was copied meanwhile may hold the scope longer than it lasts."""
+        _scope.set(self)
+
+    def next_attempt(self) -> RepeatedCall | None:
+        """The call if it is waiting for another attempt, for which it is the current one now."""
+        if self.call is None or not self.call.is_waiting:
+            return None
+        self.call = self.call.again()
+        return self.call
+
+    def end(self, error: BaseException | None) -> None:
+        """The method returned, or raised this error."""
+        self.is_open = False
+        if _scope.get() is self:
+            _scope.set(None)
+        if self.call is not None:
+            self.call.settle(error)
+
+
+class RepeatedCall(Call):
+    """A call that is over when its scope is: until then only an attempt of it ends."""
+
+    __slots__ = ("_broke", "_failed_as", "_held", "_is_fresh", "_over_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._held = True
+        self._over_at = 0
+        """When the HTTP library was done with the last attempt; 0: it is not."""
+        self._failed_as: str | None = None
+        self._broke = False
+        """Whether it failed while its body was read."""
+        self._is_fresh = False
+        """Whether an attempt was prepared whose exchange has not begun."""
+        super().__init__(*args, **kwargs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last attempt is over, and the call is not."""
+        return self._open and self._held and self._over_at != 0
+
+    # --- attempts --------------------------------------------------------------------------------
+    def again(self) -> RepeatedCall:
+        """The call goes on with another attempt.
+
+        Returns:
+            What stands for it from now on: what is still held of the attempt before can end nothing any more.
+        """
+        goes_on = copy.copy(self)
+        self._open = False
+        _calls._reading.discard(self)
+        goes_on._begin_attempt()
+        return goes_on
+
+    def _begin_attempt(self) -> None:
+        now = stamp_ns()
+        self._last_failed(self._refused or self._failed_as or "repeated", now)
+        self._attempt_began = now
+        received = self._answer.received
+        self._answer = Answer()
+        if received is not None:
+            self._answer.received = type(received)()
+        self._arrivals = self._first_byte = self._refused = self._failed_as = None
+        self._answered = self._broke = self.hides_usage = False
+        self.body = self.headers = self.status_code = None
+        self._over_at = 0
+        self._is_fresh = True
+        current = otel_context.get_current()
+        self._attachment = Attachment(_context.with_call(self._span, current), current)
+        self._token = _calls._current.set(self)
+
+    def _last_failed(self, status: str, until: int) -> None:
+        """Note the last attempt as failed, with what passed between it and the given moment."""
+        self._attempt_over(self._over_at, status)
+        self._pauses_s[-1] = (until - self._over_at) / _NS
+
+    def exchange(self) -> str | None:
+        """The first of an attempt, or one to which another led."""
+        if not self._is_fresh:
+            return super().exchange()
+        self._is_fresh = False
+        return self.attempt()
+
+    # --- ends ------------------------------------------------------------------------------------
+    def returned(self) -> None:
+        """The HTTP library gave an answer, perhaps a refusal."""
+        if self._held:
+            self._over_at = stamp_ns()
+        else:
+            super().returned()
+
+    def failed(self, error: BaseException, status: str) -> None:
+        """The HTTP library raised."""
+        if not self._held:
+            super().failed(error, status)
+        elif not self._broke:
+            self._over_at = stamp_ns()
+            self._failed_as = status
+
+    def stream_failed(self, error: BaseException, now: int) -> None:
+        """Reading a body raised: inside the scope that of an attempt."""
+        if not self._held:
+            super().stream_failed(error, now)
+        elif not self._broke:
+            self._over_at = now
+            self._failed_as = failure_kind(error)
+            self._broke = True
+
+    def stream_left(self) -> None:
+        """A body was closed: one that broke in the scope says nothing more by that."""
+        if not (self._held and self._broke):
+            super().stream_left()
+
+    def settle(self, error: BaseException | None) -> None:
+        """The scope is over: so is the call, unless its stream is still to be read."""
+        self._held = False
+        failed_as = self._refused or self._failed_as
+        if self._broke and error is not None:
+            super().stream_failed(error, self._over_at)
+        elif failed_as is not None and self._over_at:
+            now = stamp_ns()
+            self._last_failed(failed_as, now)
+            error_type = type(error).__qualname__ if error is not None else failed_as
+            self._refused = None
+            self._finish(now, error_type=error_type)
+        elif error is not None:
+            super().failed(error, failure_kind(error))
+        else:
+            super().returned()

@@ -1,0 +1,103 @@
+"""SDKs that send through plain HTTP clients and repeat failed attempts themselves: one use of the method that
+repeats is one call, whose attempts the seams of the HTTP libraries see.
+
+What does not go to a model is no call here either. An SDK that never repeats needs no entry: each of its requests is a
+call as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from agentprof import _guard, _repeated
+from agentprof._patching import Patch, Wanted, patches_in
+from agentprof._repeated import Scope
+
+
+# --- the call ------------------------------------------------------------------------------------
+def _repeats(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = _opened()
+        if scope is None:
+            return original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            _end(scope, error)
+            raise
+        _end(scope, None)
+        return result
+
+    return request
+
+
+def _repeats_async(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = _opened()
+        if scope is None:
+            return await original(self, *args, **kwargs)
+        try:
+            result = await original(self, *args, **kwargs)
+        except BaseException as error:
+            _end(scope, error)
+            raise
+        _end(scope, None)
+        return result
+
+    return request
+
+
+def _opened() -> Scope | None:
+    try:
+        return _repeated.open_scope()
+    except Exception:
+        _guard.failed("the start of a call")
+        return None
+
+
+def _end(scope: Scope, error: BaseException | None) -> None:
+    try:
+        scope.end(error)
+    except Exception:
+        _guard.failed("the end of a call")
+
+
+# --- the SDKs ------------------------------------------------------------------------------------
+_SPEAKEASY: Final[tuple[Wanted, ...]] = (
+    ("BaseSDK", "do_request", _repeats),
+    ("BaseSDK", "do_request_async", _repeats_async),
+)
+_FERN: Final[tuple[Wanted, ...]] = (
+    ("HttpClient", "request", _repeats),
+    ("AsyncHttpClient", "request", _repeats_async),
+)
+_GOOGLE: Final[tuple[Wanted, ...]] = (
+    ("BaseApiClient", "_request", _repeats),
+    ("BaseApiClient", "_async_request", _repeats_async),
+    ("ApiClient", "_request", _repeats),  # its name in the first versions
+    ("ApiClient", "_async_request", _repeats_async),
+)
+_WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
+    "cohere.core.http_client": _FERN,
+    "google.genai._api_client": _GOOGLE,
+    "google.genai._gaos.basesdk": _SPEAKEASY,  # interactions
+    "mistralai.basesdk": _SPEAKEASY,
+    "mistralai.client.basesdk": _SPEAKEASY,
+    "mistralai.azure.client.basesdk": _SPEAKEASY,
+    "mistralai.gcp.client.basesdk": _SPEAKEASY,
+    "mistralai_azure.basesdk": _SPEAKEASY,
+    "mistralai_gcp.basesdk": _SPEAKEASY,
+}
+"""Methods that repeat, by module; another SDK is one more entry."""
+
+MODULES: Final[tuple[str, ...]] = tuple(_WANTED)
+
+
+def patches(module: ModuleType) -> list[Patch]:
+    """What is replaced in one of the modules."""
+    return patches_in(module, _WANTED[module.__name__])
