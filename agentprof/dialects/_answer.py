@@ -37,6 +37,7 @@ class Answer:
 
     __slots__ = (
         "cost_usd",
+        "engine",
         "error_type",
         "finish_reasons",
         "model",
@@ -45,6 +46,7 @@ class Answer:
         "response_id",
         "server_tools",
         "service_tier",
+        "timing_faults",
         "tool_calls",
         "tool_ids",
         "usage",
@@ -67,6 +69,10 @@ class Answer:
         self.service_tier: str | None = None
         self.phases: dict[str, Phase] = {}
         """What the engine reports of its own time."""
+        self.engine: str | None = None
+        """Which one it is, by its fields."""
+        self.timing_faults: list[str] = []
+        """What of its times cannot be: `field: what is wrong`."""
         self.whole = False
         """A stream has said that it is complete, in a format that has no finish reasons."""
         self.error_type: str | None = None

@@ -60,6 +60,15 @@ class RawUsage(msgspec.Struct):
     server_side_tool_usage_details: dict[str, Any] | None = None
     queue_time: msgspec.Raw = msgspec.Raw()
     """Of Groq, beside other times."""
+    total_latency: msgspec.Raw = msgspec.Raw()
+    """Of SambaNova."""
+    timing_prompt_processing: msgspec.Raw = msgspec.Raw()
+    """Of LocalAI."""
+
+    @property
+    def tells_times(self) -> bool:
+        """Whether an engine reports times among the counts."""
+        return bool(self.queue_time or self.total_latency or self.timing_prompt_processing)
 
 
 _NO_DETAILS = Details()

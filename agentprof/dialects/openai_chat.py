@@ -12,6 +12,7 @@ from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
+from agentprof.engines._telling import Telling
 
 
 class Named(msgspec.Struct):
@@ -34,6 +35,7 @@ class Message(msgspec.Struct):
 
     tool_calls: list[ToolCall] | None = None
     function_call: Named | None = None
+    gen_tokens: msgspec.Raw = msgspec.Raw()
 
 
 class Choice(msgspec.Struct):
@@ -41,6 +43,16 @@ class Choice(msgspec.Struct):
 
     finish_reason: str | None = None
     message: Message | None = None
+    matched_stop: msgspec.Raw = msgspec.Raw()
+    disaggregated_params: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def tells_engine(self) -> bool:
+        """Whether it has a field that only an engine sends."""
+        message = self.message
+        return bool(
+            self.matched_stop or self.disaggregated_params or (message is not None and message.gen_tokens)
+        )
 
 
 class Groq(msgspec.Struct):
@@ -49,7 +61,7 @@ class Groq(msgspec.Struct):
     usage: RawUsage | None = None
 
 
-class Body(msgspec.Struct):
+class Body(Telling):
     """A whole answer."""
 
     id: str | None = None
@@ -58,16 +70,14 @@ class Body(msgspec.Struct):
     usage: RawUsage | None = None
     service_tier: str | None = None
     error: Any = None
-    timings: msgspec.Raw = msgspec.Raw()
-    metrics: msgspec.Raw = msgspec.Raw()
-    time_info: msgspec.Raw = msgspec.Raw()
 
     @property
-    def tells_times(self) -> bool:
-        """Whether the engine may report its own times: the body is read for them only then."""
-        usage = self.usage
+    def tells_engine(self) -> bool:
+        """Whether it has fields that only an engine sends: the body is searched for them only then."""
         return bool(
-            self.timings or self.metrics or self.time_info or (usage is not None and usage.queue_time)
+            self.tells
+            or (self.usage is not None and self.usage.tells_times)
+            or (self.choices and self.choices[0].tells_engine)
         )
 
 
@@ -145,8 +155,8 @@ class Chat(Format):
         read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
-        if read.tells_times:
-            engines.read_body(body, answer.phases)
+        if read.tells_engine:
+            engines.read_body(body, answer)
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""
@@ -202,7 +212,7 @@ def _note_chunk(chunk: Chunk, data: bytes, answer: Answer) -> int:
     if chunk.error:
         answer.error_type = error_type(chunk.error)
     if closing:
-        engines.read_body(data, answer.phases)
+        engines.read_body(data, answer)
     return tokens
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from agentprof import engines
 from agentprof.dialects._answer import NOTHING, Answer, Asked, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
+from agentprof.engines._telling import Telling
 
 
-class Body(msgspec.Struct):
+class Body(Telling):
     """An answer; the vectors are not looked at."""
 
     id: str | None = None
@@ -56,7 +55,8 @@ class Embeddings(Format):
         read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
-        engines.read_body(body, answer.phases)
+        if read.tells:
+            engines.read_body(body, answer)
 
     def event_reader(self, answer: Answer) -> EventReader:
         """Embeddings are not streamed: an event says nothing."""

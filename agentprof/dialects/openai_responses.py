@@ -13,6 +13,7 @@ from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
 from agentprof.dialects._tolerant import Tolerant
+from agentprof.engines._telling import Telling
 
 _SERVER_TOOLS: Final = {
     "web_search_call": "web_search",
@@ -67,7 +68,7 @@ class Incomplete(msgspec.Struct):
     reason: str | None = None
 
 
-class Body(msgspec.Struct):
+class Body(Telling):
     """A whole answer."""
 
     id: str | None = None
@@ -78,6 +79,11 @@ class Body(msgspec.Struct):
     service_tier: str | None = None
     incomplete_details: Incomplete | None = None
     error: Any = None
+
+    @property
+    def tells_engine(self) -> bool:
+        """Whether it has fields that only an engine sends."""
+        return bool(self.tells or (self.usage is not None and self.usage.tells_times))
 
 
 class Event(msgspec.Struct):
@@ -91,7 +97,7 @@ class Event(msgspec.Struct):
     code: Any = None
 
 
-class Envelope(msgspec.Struct):
+class Envelope(Telling):
     """An event that carries the answer."""
 
     response: Body | None = None
@@ -127,7 +133,8 @@ class Responses(Format):
         read = _read_body(body)
         if read is not None:
             _note_body(read, answer)
-            engines.read_body(body, answer.phases)
+            if read.tells_engine:
+                engines.read_body(body, answer)
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""
@@ -197,7 +204,8 @@ def _note_envelope(data: bytes, answer: Answer, last: bool) -> None:
         return
     if last:
         _note_body(envelope.response, answer)
-        engines.read_body(data, answer.phases)
+        if envelope.tells or envelope.response.tells_engine:
+            engines.read_body(data, answer)
     else:
         answer.response_id = envelope.response.id
         answer.model = envelope.response.model

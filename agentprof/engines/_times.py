@@ -1,57 +1,105 @@
-"""Reported times as phases."""
+"""Times that engines report: read into phases, or named as faults where they cannot be true."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agentprof.model import Phase
+from agentprof.model import Phase, Source
+
+if TYPE_CHECKING:
+    from agentprof.dialects import Answer
 
 MILLISECONDS: Final = 1_000_000
 """In ns."""
 SECONDS: Final = 1_000_000_000
 
+NEGATIVE: Final = "negative"
+NOT_A_NUMBER: Final = "not a number"
+TOO_LONG: Final = "longer than any call"
+
 _LONGEST_NS: Final = 10**18
+_FAULTS: Final = 16
 _fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def phases_from(body: bytes, section: str, fields: Mapping[str, str], unit_ns: int) -> dict[str, Phase]:
-    """Read named numbers of one object of a body.
+def object_at(body: bytes, path: str) -> dict[str, Any] | None:
+    """An object inside a body, or inside the `response` an event carries; None: there is none.
 
     Args:
-        section: Path of the object, names with dots between them.
+        path: Names with dots between them.
+    """
+    names = path.split(".")
+    try:
+        found = _fields_of(body)
+        if names[0] not in found and "response" in found:
+            found = _fields_of(found["response"])
+        for name in names[:-1]:
+            found = _fields_of(found[name])
+        value = msgspec.json.decode(found[names[-1]])
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def duration(value: object, field: str, unit_ns: int, answer: Answer) -> int | None:
+    """A duration in ns; None: not given, or one that cannot be, which is then a fault of the answer.
+
+    Args:
+        value: A number, or the text of one.
+        field: Path of the raw field.
+        unit_ns: What it counts in.
+    """
+    if value is None:
+        return None
+    number = _number(value)
+    if number is None:
+        fault(answer, field, NOT_A_NUMBER)
+    elif number < 0:
+        fault(answer, field, NEGATIVE)
+    elif number * unit_ns >= _LONGEST_NS:
+        fault(answer, field, TOO_LONG)
+    else:
+        return round(number * unit_ns)
+    return None
+
+
+def note(answer: Answer, phase: str, ns: int | None, field: str, source: Source = "reported") -> None:
+    """Note a phase, if its time is known and no finer reader has given it."""
+    if ns is not None:
+        answer.phases.setdefault(phase, Phase(ns=ns, source=source, field=field))
+
+
+def note_fields(
+    answer: Answer, values: Mapping[str, Any], section: str, fields: Mapping[str, str], unit_ns: int
+) -> None:
+    """Note the numbers of one object.
+
+    Args:
+        section: Path of the object.
         fields: Name of a number in it -> phase it is the time of.
         unit_ns: What the numbers count in.
     """
+    for name, phase in fields.items():
+        field = f"{section}.{name}"
+        note(answer, phase, duration(values.get(name), field, unit_ns, answer), field)
+
+
+def fault(answer: Answer, field: str, reason: str) -> None:
+    """Name a reported time that cannot be."""
+    said = f"{field}: {reason}"
+    if said not in answer.timing_faults and len(answer.timing_faults) < _FAULTS:
+        answer.timing_faults.append(said)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
     try:
-        values = _object_at(body, section.split("."))
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
-        return {}
-    if not isinstance(values, dict):
-        return {}
-    return {
-        phase: Phase(ns=round(values[name] * unit_ns), source="reported", field=f"{section}.{name}")
-        for name, phase in fields.items()
-        if _is_time(values.get(name), unit_ns)
-    }
-
-
-def _object_at(body: bytes | msgspec.Raw, path: list[str]) -> Any:
-    found = _fields_of(body)
-    if path[0] not in found and "response" in found:
-        found = _fields_of(found["response"])
-    for name in path[:-1]:
-        found = _fields_of(found[name])
-    return msgspec.json.decode(found[path[-1]])
-
-
-def _is_time(value: object, unit_ns: int) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and 0 <= value * unit_ns < _LONGEST_NS
-    )
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agentprof.engines._times import SECONDS, phases_from
-from agentprof.model import Phase
+from agentprof.engines._times import SECONDS, note_fields, object_at
 
-MARKER: Final = b'"time_info"'
+if TYPE_CHECKING:
+    from agentprof.dialects import Answer
+
+NAME: Final = "cerebras"
+MARKERS: Final = (b'"time_info"',)
 _FIELDS: Final = {"queue_time": "queue", "prompt_time": "prefill", "completion_time": "generation"}
 
 
-def phases_in(body: bytes) -> dict[str, Phase]:
+def read(body: bytes, answer: Answer) -> bool:
     """Queue, prefill and generation."""
-    return phases_from(body, "time_info", _FIELDS, SECONDS)
+    times = object_at(body, "time_info")
+    if times is None:
+        return False
+    note_fields(answer, times, "time_info", _FIELDS, SECONDS)
+    return True

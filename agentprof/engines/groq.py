@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agentprof.engines._times import SECONDS, phases_from
-from agentprof.model import Phase
+from agentprof.engines._times import SECONDS, note_fields, object_at
 
-MARKER: Final = b'"completion_time"'
+if TYPE_CHECKING:
+    from agentprof.dialects import Answer
+
+NAME: Final = "groq"
+MARKERS: Final = (b'"completion_time"',)
 _FIELDS: Final = {"queue_time": "queue", "prompt_time": "prefill", "completion_time": "generation"}
 
 
-def phases_in(body: bytes) -> dict[str, Phase]:
+def read(body: bytes, answer: Answer) -> bool:
     """Queue, prefill and generation."""
-    found = phases_from(body, "usage", _FIELDS, SECONDS)
-    return found or phases_from(body, "x_groq.usage", _FIELDS, SECONDS)
+    for section in ("usage", "x_groq.usage"):
+        usage = object_at(body, section)
+        if usage is not None and "prompt_time" in usage:
+            note_fields(answer, usage, section, _FIELDS, SECONDS)
+            return True
+    return False
