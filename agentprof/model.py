@@ -26,6 +26,10 @@ SOURCES: tuple[Source, ...] = ("reported", "joined", "derived", "observed", "inf
 SpanKind = Literal["task", "agent", "step", "tool", "model", "human", "evidence", "other"]
 """What a span stands for. `evidence` only gives its times to a call; `other` is transparent."""
 
+EngineStage = Literal["frontend", "queue", "prefill", "chunk", "generation", "request", "model"]
+"""What a span inside an engine is a stretch of: work before its queue, the queue, all of the prefill or a chunk of it,
+what follows the first token; or of a server of any models the whole request and the computing in it."""
+
 TaskSource = Literal["declared", "run", "framework", "trace"]
 Outcome = Literal["success", "failure"]
 
@@ -161,6 +165,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """Address of the endpoint, `host` or `host:port`."""
     operation: str | None = None
     response_id: str | None = None
+    request_id: str | None = None
+    """What the server calls the exchange; on an engine's own span its name for the request."""
     usage: Usage | None = None
     cost: Cost | None = None
     """None: nobody has priced it yet."""
@@ -217,6 +223,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     role: Literal["phase", "attempt", "http", "engine"]
     phases: dict[str, Phase] = {}
     queue_starts_late: bool = False
+    stage: EngineStage | None = None
+    """The span itself is this stretch of a request."""
+    timing_faults: tuple[str, ...] = ()
 
 
 class TaskMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -259,6 +268,10 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     evidence: Evidence | None = None
     server_side: bool = False
     """Made by an engine, proxy or platform that served the call: evidence where a model span stands above."""
+    engine: str | None = None
+    """Of a span of an engine, router or platform that is known: which."""
+    whole: bool = False
+    """It lasts as long as the platform had the request."""
     run: dict[str, str] = {}
     """Of the resource: git commit, host, Python and SDK versions of the run."""
     content: dict[str, str] = {}

@@ -51,6 +51,7 @@ def union(calls: Sequence[Call]) -> Call:
         server=_first([c.server for c in calls]),
         operation=_first([c.operation for c in calls]),
         response_id=_first([c.response_id for c in calls]),
+        request_id=_first([c.request_id for c in calls]),
         usage=_usage([c.usage for c in calls if c.usage is not None]),
         cost=_cost(calls),
         reported_cost_usd=_first([c.reported_cost_usd for c in calls]),

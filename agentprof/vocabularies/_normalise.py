@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentprof import attributes as a
-from agentprof.model import MEDIA, Call, Evidence, Phase, RawSpan, Span, SpanKind, Tool, Usage
+from agentprof.model import MEDIA, Call, Evidence, RawSpan, Span, SpanKind, Tool, Usage
 from agentprof.vocabularies import engines, own, values
 from agentprof.vocabularies._reading import Reading, reading_of
-from agentprof.vocabularies._table import MERGED
 
 _CLIENT, _SERVER = 3, 2
 _ERROR = 2
@@ -54,8 +53,13 @@ def normalise(raw: RawSpan) -> Span:
     mark = own.task_mark(ours) if ours else None
     starts = mark is not None and mark.starts
     kind = "task" if starts else _kind(found, reading)
-    role = _evidence_role(raw, reading, kind, ours)
-    if role is not None:
+    engine = engines.engine_of_scope(raw.scope) or reading.engine
+    evidence: Evidence | None = None
+    if (role := _evidence_role(raw, reading, kind, ours)) is not None:
+        evidence = _evidence(role, ours)
+    elif engine is not None and kind == "other":
+        evidence = _engine_evidence(engine, raw.name, found)
+    if evidence is not None:
         kind = "evidence"
     return Span(
         trace_id=raw.trace_id,
@@ -72,10 +76,12 @@ def normalise(raw: RawSpan) -> Span:
         service=values.text(raw.resource.get("service.name")),
         attributes_count=len(found) if raw.attributes_count is None else raw.attributes_count,
         task=mark,
-        call=_call(found, reading, fields, ours) if kind == "model" else None,
+        call=_call(found, engine, fields, ours) if kind == "model" else None,
         tool=_tool(fields, ours) if kind == "tool" else None,
-        evidence=_evidence(role, ours) if role is not None else None,
-        server_side=raw.kind == _SERVER or raw.scope.startswith(MERGED.server_scopes),
+        evidence=evidence,
+        server_side=raw.kind == _SERVER or (engine is not None and raw.kind != _CLIENT),
+        engine=engine.name if engine is not None else None,
+        whole=engine is not None and engine.whole,
         run=_run(raw) if starts else {},
     )
 
@@ -127,13 +133,20 @@ def _tool(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Tool:
 
 
 def _call(
-    found: Mapping[str, Any], reading: Reading, fields: Mapping[str, Any], ours: Mapping[str, Any]
+    found: Mapping[str, Any],
+    engine: engines.EngineSpans | None,
+    fields: Mapping[str, Any],
+    ours: Mapping[str, Any],
 ) -> Call:
     text, provider = values.text, values.text(fields.get("provider"))
     known = _own_call(ours) if ours else {}
-    if reading.has_latencies and not known.get("phases"):
-        phases = _engine_phases(found)
-        known.update(phases=phases, queue_starts_late=own.queue_starts_late(phases))
+    if engine is not None and not known.get("phases"):
+        known["engine"] = engine.name
+        if engine.read is not None:
+            times = engine.read(found)
+            known.update(
+                phases=times.phases, queue_starts_late=times.queue_starts_late, timing_faults=times.faults
+            )
     if "cost" in fields:
         known.setdefault("reported_cost_usd", values.usd(fields["cost"]))
     return Call(
@@ -143,6 +156,7 @@ def _call(
         server=_server(fields),
         operation=text(fields.get("operation")),
         response_id=text(fields.get("response_id")),
+        request_id=text(fields.get("request_id")),
         usage=_usage(fields, ours),
         finish_reasons=values.texts(fields.get("finish_reasons")),
         stream=values.flag(fields.get("stream")),
@@ -209,24 +223,21 @@ def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
     return Usage(**found, server_tools=tools, media=media)
 
 
-def _engine_phases(found: Mapping[str, Any]) -> dict[str, Phase]:
-    """Phases of an engine's own span, as the call it joins gets them."""
-    prefill = values.seconds_as_ns(found.get(engines.VLLM_PREFILL))
-    generation = values.seconds_as_ns(found.get(engines.VLLM_GENERATION))
-    first_token = values.seconds_as_ns(found.get(engines.VLLM_FIRST_TOKEN))
-    queue = values.seconds_as_ns(found.get(engines.VLLM_QUEUE))
-    phases: dict[str, Phase] = {}
-    if first_token is not None and prefill is not None and first_token >= prefill:
-        phases["queue"] = Phase(
-            ns=first_token - prefill, source="derived", field=f"{engines.VLLM_FIRST_TOKEN} - prefill"
-        )
-    elif queue is not None:
-        phases["queue"] = Phase(ns=queue, source="joined", field=engines.VLLM_QUEUE)
-    if prefill is not None:
-        phases["prefill"] = Phase(ns=prefill, source="joined", field=engines.VLLM_PREFILL)
-    if generation is not None:
-        phases["generation"] = Phase(ns=generation, source="joined", field=engines.VLLM_GENERATION)
-    return phases
+def _engine_evidence(engine: engines.EngineSpans, name: str, found: Mapping[str, Any]) -> Evidence:
+    """What a span inside an engine says, or is, of the request it serves."""
+    stage = engine.stages.get(name)
+    if stage is None and engine.marked is not None and all(mark in found for mark in engine.marks):
+        stage = engine.marked
+    if engine.read is None or not engine.marks or any(mark not in found for mark in engine.marks):
+        return Evidence(role="engine", stage=stage)
+    times = engine.read(found)
+    return Evidence(
+        role="engine",
+        phases=times.phases,
+        queue_starts_late=times.queue_starts_late,
+        stage=stage,
+        timing_faults=times.faults,
+    )
 
 
 def _evidence(role: Any, ours: Mapping[str, Any]) -> Evidence:

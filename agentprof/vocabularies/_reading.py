@@ -13,7 +13,7 @@ from agentprof.vocabularies._table import MERGED
 
 HTTP_METHOD: Final = ("http.request.method", "http.method")
 _OWN: Final = "agentprof."
-_NAMES: Final = MERGED.names | engines.LATENCIES | {*HTTP_METHOD}
+_NAMES: Final = MERGED.names | engines.ATTRIBUTES | {*HTTP_METHOD}
 _KEPT: Final = 1000
 """Sets of attributes that are remembered: instrumentations have few, and a stranger may send any number."""
 _KEPT_SIZE: Final = 10_000
@@ -36,8 +36,8 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     has_rules: tuple[tuple[str, SpanKind], ...]
     is_request: bool
     """It tells of an HTTP request."""
-    has_latencies: bool
-    """It has the times of an engine."""
+    engine: engines.EngineSpans | None
+    """The engine that only has such spans."""
 
 
 _readings: dict[tuple[str, ...], Reading] = {}
@@ -66,5 +66,5 @@ def _worked_out(names: frozenset[str]) -> Reading:
         ),
         has_rules=tuple((name, kind) for name, kind in MERGED.has_rules if name in names),
         is_request=not names.isdisjoint(HTTP_METHOD),
-        has_latencies=not names.isdisjoint(engines.LATENCIES),
+        engine=engines.engine_of_marks(names),
     )

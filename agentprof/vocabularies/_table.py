@@ -10,7 +10,7 @@ import msgspec
 from agentprof.model import SpanKind
 from agentprof.vocabularies.agentprof_own import AGENTPROF
 from agentprof.vocabularies.anthropic_sdk import ANTHROPIC_SDK
-from agentprof.vocabularies.engines import VLLM
+from agentprof.vocabularies.engines import SGLANG, VLLM
 from agentprof.vocabularies.openinference import OPENINFERENCE
 from agentprof.vocabularies.openllmetry import OPENLLMETRY
 from agentprof.vocabularies.otel_genai import OTEL_GENAI
@@ -26,6 +26,7 @@ VOCABULARIES: tuple[Vocabulary, ...] = (
     OTEL_GENAI,
     ANTHROPIC_SDK,
     VLLM,
+    SGLANG,
 )
 
 
@@ -42,7 +43,6 @@ class Merged(msgspec.Struct, frozen=True):
     places: Mapping[str, Place]
     kind_rules: tuple[KindRule, ...]
     has_rules: tuple[tuple[str, SpanKind], ...]
-    server_scopes: tuple[str, ...]
 
     @property
     def names(self) -> frozenset[str]:
@@ -64,7 +64,6 @@ def merge(vocabularies: tuple[Vocabulary, ...]) -> Merged:
         places=places,
         kind_rules=tuple(rule for vocabulary in vocabularies for rule in vocabulary.kinds),
         has_rules=tuple(rule for vocabulary in vocabularies for rule in vocabulary.kind_by_presence),
-        server_scopes=tuple(scope for vocabulary in vocabularies for scope in vocabulary.server_scopes),
     )
 
 

@@ -11,6 +11,7 @@ ANTHROPIC_SDK = Vocabulary(
     name="anthropic_sdk",
     fields={
         "service_tier": ("anthropic.response.service_tier",),
+        "request_id": ("anthropic.request.id",),
         "cache_write_1h": ("anthropic.usage.cache_creation.ephemeral_1h_input_tokens",),
     },
     kinds=(

@@ -72,5 +72,4 @@ OTEL_GENAI = Vocabulary(
         ("gen_ai.request.model", "model"),
         ("gen_ai.response.model", "model"),
     ),
-    server_scopes=("com.anthropic.claude-platform",),
 )

@@ -20,7 +20,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """One producer's names.
 
     `fields` maps a field of ours to the attributes that hold it, best first. The fields are: `model`,
-    `request_model`, `provider`, `operation`, `response_id`, `finish_reasons`, `stream`, `service_tier`,
+    `request_model`, `provider`, `operation`, `response_id`, `request_id`, `finish_reasons`, `stream`, `service_tier`,
     `server_address`, `server_port`, `tool_name`, `tool_call_id`, `agent_name`, `step_name`, `error_type`,
     `cost`, and the token counts
     `input`, `output`, `cache_read`, `cache_write`, `cache_write_1h`, `reasoning`.
@@ -31,5 +31,3 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[KindRule, ...] = ()
     kind_by_presence: tuple[tuple[str, SpanKind], ...] = ()
     """Asked only when no kind rule matched: an attribute whose presence alone says the kind."""
-    server_scopes: tuple[str, ...] = ()
-    """Prefixes of scope names whose spans are made by what serves a call."""
