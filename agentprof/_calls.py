@@ -198,11 +198,16 @@ class Call:
     def exchange(self) -> str | None:
         """An HTTP exchange of a client without an SDK begins; one before it led to it (redirect, login)."""
         if self.attempts:
-            self.attempt_failed(self._refused or "repeated")
-            self.pause_over()
-            self._answered = False
-            self._first_byte = self._refused = None
+            self.repeated(self._refused or "repeated", stamp_ns())
         return self.attempt()
+
+    def repeated(self, status: str, failed_at: int) -> None:
+        """The exchange failed at a reading of `stamp_ns()`, and the pause after it is over."""
+        self._failed_at = failed_at
+        self._attempt_over(failed_at, status)
+        self.pause_over()
+        self._answered = False
+        self._first_byte = self._refused = None
 
     # --- answers ---------------------------------------------------------------------------------
     def headers_arrived(self, status_code: int) -> bool:
@@ -214,6 +219,11 @@ class Call:
             return True
         self._refused = str(status_code)
         return False
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether what the format says of the answer stands in its headers too."""
+        return self._dialect.reads_headers
 
     @property
     def reading(self) -> bool:
@@ -341,6 +351,8 @@ class Call:
         if self._refused is not None:
             self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
+        if self.headers is not None and self.reads_headers and self._refused is None:
+            self._dialect.read_headers(self.headers, answer)
         say_answer(said, answer)
         if answer.tool_ids:
             say_tool_calls(said, answer, self._task.key if self._task is not None else None)

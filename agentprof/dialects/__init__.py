@@ -6,7 +6,7 @@ program, and takes any bytes: what it cannot read stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -66,11 +66,13 @@ class Dialect(Protocol):
     """Whether the path says model and streaming, and only some paths with its endings are its own."""
     streams_unasked: bool
     """Whether an answer is streamed unless the request says otherwise."""
+    reads_headers: bool
+    """Whether headers of an answer say what its body need not."""
     provider: str | None
     """Who serves it where the host does not tell; None: anybody may."""
 
-    def told_by(self, path: str) -> Told | None:
-        """What the path says; None: it is no path of this format."""
+    def told_by(self, path: str, names: Container[str]) -> Told | None:
+        """What the path says of a request whose body has these names; None: it is no path of this format."""
 
     def frames(self, start: bytes) -> Frames | None:
         """What splits a stream that begins with these bytes; None: it is one of server-sent events."""
@@ -83,6 +85,13 @@ class Dialect(Protocol):
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one streamed answer."""
+
+    def read_headers(self, headers: Iterable[tuple[bytes, bytes]], answer: Answer) -> None:
+        """Add what the headers of an answer say of it, after its body was read.
+
+        Args:
+            headers: Name and value of each, as they came.
+        """
 
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
@@ -113,8 +122,8 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     "/v1/embed": "cohere:Embed",
     "/converse": "bedrock:Converse",
     "/converse-stream": "bedrock:Converse",
-    "/invoke": "bedrock:Invoke",
-    "/invoke-with-response-stream": "bedrock:Invoke",
+    "/invoke": "bedrock_invoke:Invoke",
+    "/invoke-with-response-stream": "bedrock_invoke:Invoke",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""
@@ -150,7 +159,7 @@ def _load(name: str) -> Dialect:
     return loaded
 
 
-def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:
+def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | Told | None:
     """What the body of a POST asks for, or None if it is no request of this dialect.
 
     Args:
@@ -161,7 +170,9 @@ def asked_in(dialect: Dialect, path: str, body: bytes) -> Asked | None:
     return asked_by(dialect, path, fields, text_in(fields.get("model")), flag_in(fields.get("stream")))
 
 
-def asked_by(dialect: Dialect, path: str, names: Container[str], model: Any, stream: Any) -> Asked | None:
+def asked_by(
+    dialect: Dialect, path: str, names: Container[str], model: Any, stream: Any
+) -> Asked | Told | None:
     """What an object with these names asks for, or None if it is no request of this dialect.
 
     Args:
@@ -172,8 +183,7 @@ def asked_by(dialect: Dialect, path: str, names: Container[str], model: Any, str
     if found is None:
         return None
     if dialect.path_tells:
-        told = dialect.told_by(path)
-        return None if told is None else Asked(model=told.model, stream=told.stream)
+        return dialect.told_by(path, names)
     if not isinstance(model, str):
         if dialect.needs_model or (found not in _TELLING_FIELDS and "/deployments/" not in path):
             return None

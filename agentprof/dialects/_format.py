@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Container, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from agentprof.dialects._answer import Answer
 
 
 class Told(NamedTuple):
@@ -10,6 +13,8 @@ class Told(NamedTuple):
 
     model: str | None
     stream: bool
+    dialect: Any = None
+    """The format of this request where several are served on the path; None: the one that was asked."""
 
 
 class Frames(Protocol):
@@ -40,11 +45,15 @@ class Format:
     needs_model = False
     path_tells = False
     streams_unasked = False
+    reads_headers = False
     provider: str | None = None
 
-    def told_by(self, path: str) -> Told | None:
+    def told_by(self, path: str, names: Container[str]) -> Told | None:
         """What the path says; None: nothing, or it is no path of this format after all."""
         return None
+
+    def read_headers(self, headers: Iterable[tuple[bytes, bytes]], answer: Answer) -> None:
+        """Add what the headers of an answer say, where `reads_headers`."""
 
     def frames(self, start: bytes) -> Frames | None:
         """What splits a stream that begins with these bytes; None: it is one of server-sent events."""

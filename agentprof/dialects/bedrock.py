@@ -1,4 +1,4 @@
-"""Amazon Bedrock: Converse, whole and streamed, and models of Anthropic invoked with bodies of their own.
+"""Amazon Bedrock: Converse, whole and streamed.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 """
@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.htm
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -16,8 +17,7 @@ from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked
 from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
-from agentprof.dialects.anthropic_messages import Messages
-from agentprof.model import Phase, Usage
+from agentprof.model import Phase, PhaseName, Usage
 
 _MODEL: Final = re.compile(r"/model/(.+)/(converse|converse-stream|invoke|invoke-with-response-stream)$")
 _NS_PER_MS: Final = 1_000_000
@@ -32,13 +32,15 @@ class CacheDetail(msgspec.Struct, rename="camel"):
 
 
 class RawUsage(msgspec.Struct, rename="camel"):
-    """Usage as sent: the cache stands beside the input."""
+    """Usage as sent: the cache stands beside the input, under other names where Nova is invoked."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None
+    cache_read_input_token_count: int | None = None
+    cache_write_input_token_count: int | None = None
     cache_details: list[CacheDetail] | None = None
 
 
@@ -112,9 +114,9 @@ class Converse(Format):
     path_tells = True
     provider = "aws.bedrock"
 
-    def told_by(self, path: str) -> Told | None:
+    def told_by(self, path: str, names: Container[str]) -> Told | None:
         """Model and streaming."""
-        return _told(path)
+        return told(path)
 
     def asked(self, body: bytes) -> Asked:
         """Nothing that the path does not say."""
@@ -129,53 +131,23 @@ class Converse(Format):
         read = _read_body(body)
         if read is None:
             return
-        _note_end(read, answer)
+        note_end(read, answer)
         message = read.output.message if read.output is not None else None
         for place, block in enumerate(message.content or () if message is not None else ()):
             _note_tool(block, place, answer)
-        latency = read.metrics.latency_ms if read.metrics is not None else None
-        if latency is not None and 0 <= latency < _LONGEST_MS:
-            answer.phases["model"] = Phase(
-                ns=latency * _NS_PER_MS, source="reported", field="metrics.latencyMs"
-            )
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""
-        return lambda data: _note_event(data, answer)
-
-
-class Invoke(Messages):
-    """A model of Anthropic that is invoked; bodies of other models are not read, and are no calls."""
-
-    name = "bedrock.invoke"
-    endpoints: tuple[str, ...] = ("/invoke", "/invoke-with-response-stream")
-    request_fields: tuple[str, ...] = ("anthropic_version",)
-    text_key = b""
-    path_tells = True
-    provider = "aws.bedrock"
-
-    def told_by(self, path: str) -> Told | None:
-        """Model and streaming."""
-        return _told(path)
-
-    def read_body(self, body: bytes, answer: Answer) -> None:
-        """Read a whole answer."""
-        super().read_body(body, answer)
-        answer.model = None  # that of the path says more: place and version
-
-    def event_reader(self, answer: Answer) -> EventReader:
-        """A reader for one stream."""
-        read = super().event_reader(answer)
 
         def read_event(data: bytes) -> int:
-            tokens = read(data)
-            answer.model = None
-            return tokens
+            event = _read_body(data)
+            return NOTHING if event is None else note_event(event, answer)
 
         return read_event
 
 
-def _told(path: str) -> Told | None:
+def told(path: str) -> Told | None:
+    """Model and streaming, as a path of Bedrock says them."""
     found = _MODEL.search(path)
     return Told(unquote(found[1]), found[2].endswith("-stream")) if found is not None else None
 
@@ -184,13 +156,17 @@ def _payload(kind: str, payload: bytes) -> bytes:
     return payload  # its fields tell the kind
 
 
-def _note_event(data: bytes, answer: Answer) -> int:
-    event = _read_body(data)
-    if event is None:
-        return NOTHING
+def note_time(answer: Answer, phase: PhaseName, ms: object, field: str) -> None:
+    """Note a time the service reports in milliseconds; what is none is left out."""
+    if type(ms) is int and 0 <= ms < _LONGEST_MS:
+        answer.phases[phase] = Phase(ns=ms * _NS_PER_MS, source="reported", field=field)
+
+
+def note_event(event: Body, answer: Answer) -> int:
+    """Note an event of a stream; says which tokens it carried."""
     if event.error:
         answer.error_type = error_type(event.error)
-    _note_end(event, answer)
+    note_end(event, answer)
     if event.start is not None:
         return _note_tool(event.start, event.content_block_index, answer)
     delta = event.delta
@@ -215,23 +191,29 @@ def _note_tool(block: Block, place: object, answer: Answer) -> int:
     return CONTENT
 
 
-def _note_end(read: Body, answer: Answer) -> None:
+def note_end(read: Body, answer: Answer) -> None:
+    """Note what stands beside the content: why it ended, usage, tier, time."""
     if read.stop_reason:
         answer.finish_reasons[0] = read.stop_reason
     if read.service_tier is not None and read.service_tier.type:
         answer.service_tier = read.service_tier.type
+    if read.metrics is not None:
+        note_time(answer, "model", read.metrics.latency_ms, "metrics.latencyMs")
     raw = read.usage
     if raw is None or (raw.input_tokens is None and raw.output_tokens is None):
         return
-    cached = (raw.cache_read_input_tokens or 0) + (raw.cache_write_input_tokens or 0)
+    reads, writes = raw.cache_read_input_tokens, raw.cache_write_input_tokens
+    reads = raw.cache_read_input_token_count if reads is None else reads
+    writes = raw.cache_write_input_token_count if writes is None else writes
+    cached = (reads or 0) + (writes or 0)
     given = raw.input_tokens + cached if raw.input_tokens is not None else None
     kept = [one.input_tokens or 0 for one in raw.cache_details or () if one.ttl == "1h"]
     both = (given or 0) + (raw.output_tokens or 0)
     answer.usage = Usage(
         input=given,
         output=raw.output_tokens,
-        cache_read=raw.cache_read_input_tokens,
-        cache_write=raw.cache_write_input_tokens,
+        cache_read=reads,
+        cache_write=writes,
         cache_write_1h=sum(kept) if kept else None,
         total_differs=None not in (given, raw.output_tokens, raw.total_tokens)
         and raw.total_tokens not in (both, both - cached),

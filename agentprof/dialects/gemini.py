@@ -6,6 +6,7 @@ A stream is server-sent events where the request asks for them with `alt=sse`, e
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -106,7 +107,7 @@ class Generate(Format):
     path_tells = True
     provider = "gcp.gen_ai"
 
-    def told_by(self, path: str) -> Told | None:
+    def told_by(self, path: str, names: Container[str]) -> Told | None:
         """Model and streaming."""
         found = _MODEL.search(path)
         return Told(unquote(found[1]), found[2] == _STREAMS) if found is not None else None

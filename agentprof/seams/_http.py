@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, MutableMapping
+from collections.abc import Container, Mapping, MutableMapping
 from typing import Any, Final
 
 from opentelemetry import context as otel_context
@@ -13,7 +13,7 @@ from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import bytes_with_usage
 from agentprof._providers import provider_of
-from agentprof.dialects import Asked, Dialect, dialect_of
+from agentprof.dialects import Asked, Dialect, Told, dialect_of
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -65,7 +65,7 @@ def without_task(headers: MutableMapping[str, str]) -> None:
 
 
 def begin(
-    owner: Any, dialect: Dialect, asked: Asked, scheme: str, host: str, port: int | None, body: Any
+    owner: Any, dialect: Dialect, asked: Asked | Told, scheme: str, host: str, port: int | None, body: Any
 ) -> Call | None:
     """Start a call that `owner`, a client of an HTTP library, makes; it is open in the context until it ends.
 
@@ -76,6 +76,8 @@ def begin(
     runtime = _runtime.active()
     if runtime is None:
         return None
+    if isinstance(asked, Told) and asked.dialect is not None:
+        dialect = asked.dialect
     call = _repeated.call_here(
         runtime,
         dialect,
@@ -116,6 +118,14 @@ def asking(call: Call, body: Any, headers: Container[str]) -> bytes | None:
     if found is not None:
         call.hides_usage = True
     return found
+
+
+def pairs_of(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Headers of a library that gives texts, as they came."""
+    return [
+        (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+        for name, value in headers.items()
+    ]
 
 
 def failed(call: Call, error: BaseException, status: str | None = None) -> None:

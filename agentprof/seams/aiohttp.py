@@ -23,7 +23,7 @@ from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
 from agentprof._streams import Arrivals
-from agentprof.dialects import Asked, Dialect, asked_by, asked_in, dialect_of
+from agentprof.dialects import Asked, Dialect, Told, asked_by, asked_in, dialect_of
 from agentprof.seams import _http
 
 MODULES: Final[tuple[str, ...]] = ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.connector")
@@ -78,7 +78,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
         return None
 
 
-def _asked(dialect: Dialect, path: str, kwargs: dict[str, Any]) -> Asked | None:
+def _asked(dialect: Dialect, path: str, kwargs: dict[str, Any]) -> Asked | Told | None:
     """What the body asks for: of an object only the names are looked at, what is not at hand not at all."""
     sent, data = kwargs.get("json"), kwargs.get("data")
     if isinstance(sent, dict):
@@ -170,6 +170,8 @@ def _to_send(call: Call, request: Any) -> None:
 def _answered(call: Call, response: Any) -> None:
     try:
         if call.headers_arrived(response.status):
+            if call.reads_headers:
+                call.headers = response.raw_headers
             _observe(call, response)
     except Exception:
         _guard.failed("reading an answer")

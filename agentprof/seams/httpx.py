@@ -171,6 +171,8 @@ def _answered(call: Call, response: Any) -> None:
     try:
         if not call.headers_arrived(response.status_code):
             return
+        if call.reads_headers:
+            call.headers = response.headers.raw
         if response.is_closed:
             call.answered(response.status_code, response.content)
         else:

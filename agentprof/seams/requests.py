@@ -162,6 +162,8 @@ def _to_send(call: Call, request: Any) -> Any:
 def _answered(call: Call, response: Any) -> None:
     try:
         if call.headers_arrived(response.status_code):
+            if call.reads_headers:
+                call.headers = _http.pairs_of(response.headers)
             urllib3.observe(response.raw, call)
     except Exception:
         _guard.failed("reading an answer")

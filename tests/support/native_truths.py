@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
+from collections.abc import Iterator
 from typing import Any
 
 from support.truth import expected_besides_usage
@@ -18,6 +21,8 @@ def expected(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]
     """
     if truth["api"] == "gemini.interactions":
         return _interactions(truth, recording)
+    if truth["api"] == "bedrock.invoke":
+        return _invoked(truth, recording)
     return _EXPECTED[truth["api"].partition(".")[0]](truth, recording)
 
 
@@ -101,6 +106,76 @@ def _bedrock(truth: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
         "cache_read": cache[0],
         "cache_write": cache[1],
     }
+
+
+def _invoked(truth: dict[str, Any], recording: dict[str, Any]) -> dict[str, Any]:
+    """Of whole answers the truth looks at bodies of Anthropic only: the service's own counts stand in headers."""
+    headers = {name.lower(): value for name, value in recording["response"]["headers"].items()}
+    events = list(_events(recording)) if truth["streaming"] else [_body(recording)]
+    reasons: dict[Any, str] = {}
+    names = []
+    for event in events:
+        for place, part in enumerate(_parts(event)):
+            end = part.get("finishReason")
+            reason = part.get("stop_reason") or part.get("stopReason") or part.get("finish_reason")
+            reason = reason or part.get("completionReason") or (end or {}).get("reason")
+            if reason:
+                reasons[part.get("index") or place] = reason
+            names += [tool["toolUse"]["name"] for tool in _used(part)]
+    if truth["tool_calls"]:
+        names = truth["tool_calls"]
+    found = dict(truth)
+    for field, name in _COUNTS.items():
+        if truth[field] is None and f"x-amzn-bedrock-{name}-token-count" in headers:
+            found[field] = int(headers[f"x-amzn-bedrock-{name}-token-count"])
+        for event in events:
+            metrics = event.get("amazon-bedrock-invocationMetrics") or {}
+            said = metrics.get(_NAMES_IN_STREAM[field], event.get(_OF_TITAN.get(field, "")))
+            if truth[field] is None and said is not None:
+                found[field] = said
+    return _bedrock(
+        found | {"finish_reasons": truth["finish_reasons"] or list(reasons.values()), "tool_calls": names}, {}
+    )
+
+
+_COUNTS = {"input_tokens": "input", "output_tokens": "output"}
+_COUNTS |= {"cached_input_tokens": "cache-read-input", "cache_write_tokens": "cache-write-input"}
+_NAMES_IN_STREAM = {"input_tokens": "inputTokenCount", "output_tokens": "outputTokenCount"}
+_NAMES_IN_STREAM |= {"cached_input_tokens": "cacheReadInputTokenCount"}
+_NAMES_IN_STREAM |= {"cache_write_tokens": "cacheWriteInputTokenCount"}
+_OF_TITAN = {"input_tokens": "inputTextTokenCount", "output_tokens": "totalOutputTextTokenCount"}
+
+
+def _body(recording: dict[str, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(recording["response"]["body"])
+    return body
+
+
+def _events(recording: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What the frames of AWS hold."""
+    data, at = base64.b64decode(recording["response"]["body_b64"]), 0
+    while at < len(data):
+        size, of_headers, _ = struct.unpack_from(">III", data, at)
+        payload = json.loads(data[at + 12 + of_headers : at + size - 4])
+        at += size
+        yield json.loads(base64.b64decode(payload["bytes"])) if "bytes" in payload else payload
+
+
+def _parts(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Where a family says why it stopped: in one of several texts, in the event of the end, or at the top."""
+    for name in ("results", "outputs", "generations", "completions", "choices"):
+        if name in event:
+            return list(event[name])
+    return [event.get("messageStop") or event.get("delta") or event]
+
+
+def _used(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Tools that Nova asks for, whole or as they begin in a stream."""
+    content = ((part.get("output") or {}).get("message") or {}).get("content") or []
+    return [
+        *(block for block in content if "toolUse" in block),
+        *([part["contentBlockStart"]["start"]] if "contentBlockStart" in part else []),
+    ]
 
 
 _EXPECTED = {"gemini": _gemini, "ollama": _ollama, "cohere": _cohere, "bedrock": _bedrock}

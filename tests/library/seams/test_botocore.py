@@ -16,7 +16,12 @@ from agentprof.testing import capture
 
 boto3 = pytest.importorskip("boto3", reason="the SDK is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")
-RECORDINGS = {"bedrock.converse": 176, "bedrock.invoke": 28}
+RECORDINGS = {"bedrock.converse": 176, "bedrock.invoke": 99}
+EXCEPTIONS = {
+    "bedrock.bedrock_converse.dd_trace_js.bedrock_runtime_model_anthropic_claude_3_haiku_20240307_v1_0.2dcce.0": (
+        "botocore does not understand the recorded answer, and raises"
+    ),
+}
 WHOLE = {
     "output": {"message": {"role": "assistant", "content": [{"text": "Hello."}]}},
     "stopReason": "end_turn",
@@ -28,7 +33,7 @@ ASKED = {"modelId": "amazon.nova-micro-v1:0", "messages": [{"role": "user", "con
 
 @pytest.mark.parametrize("api", RECORDINGS)
 def test_spans_through_boto3_equal_the_truth(recordings: Recordings, api: str) -> None:
-    """Tokens, tools, finish reasons and status; of invoked models those of Anthropic."""
+    """Tokens, tools, finish reasons and status."""
     failures = _guard.counts()
     truths = {
         name: truth
@@ -37,12 +42,6 @@ def test_spans_through_boto3_equal_the_truth(recordings: Recordings, api: str) -
     }
     with recordings.served() as server, capture() as captured:
         by_name = server.store.by_name
-        if api == "bedrock.invoke":
-            truths = {
-                name: truth
-                for name, truth in truths.items()
-                if "anthropic_version" in by_name[name]["request"].get("body_json", {})
-            }
 
         def call(name: str) -> None:
             bedrock(server.url(name, ""), by_name[name])
@@ -50,9 +49,9 @@ def test_spans_through_boto3_equal_the_truth(recordings: Recordings, api: str) -
         differing = differences(
             truths, captured, call, lambda truth: native_truths.expected(truth, by_name[truth["name"]])
         )
-    print_table(truths, differing, {})
+    print_table(truths, differing, EXCEPTIONS)
     assert len(truths) == RECORDINGS[api]
-    assert differing == {}
+    assert set(differing) == EXCEPTIONS.keys() & truths.keys()
     assert _guard.counts() == failures
 
 
