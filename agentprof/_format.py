@@ -104,6 +104,31 @@ def short_count(number: int | None) -> str:
     return f"{_digits(number / 1e6)}M"
 
 
+def energy(bounds: Mapping[str, float] | None, *, partial: bool = False) -> str:
+    """Joules with three digits and their unit, as an interval: `12.3 J to 1.45 kJ`; "≥" where some is missing."""
+    if bounds is None:
+        return UNKNOWN
+    low, high = _joules(bounds["low"]), _joules(bounds["high"])
+    sign = "≥ " if partial else ""
+    return f"{sign}{low}" if low == high else f"{sign}{low} to {high}"
+
+
+def _joules(value: float) -> str:
+    if value == 0:
+        return "0 J"
+    for size, unit in ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")):
+        if value >= 0.9995 * size:
+            return f"{_digits(value / size)} {unit}"
+    return f"{_digits(value * 1e6)} µJ"
+
+
+def rate(tokens_per_s: float | None) -> str:
+    """Tokens per second: `45.2/s`, `3,210/s`."""
+    if tokens_per_s is None:
+        return UNKNOWN
+    return f"{tokens_per_s:,.0f}/s" if tokens_per_s >= 99.95 else f"{_digits(tokens_per_s)}/s"
+
+
 def share(part: int | float, whole: int | float | None) -> str:
     """A part of a whole in percent, without pretending that a small one is none."""
     if not whole:

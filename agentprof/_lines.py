@@ -236,6 +236,40 @@ def facts(summary: Document) -> list[tuple[str, str]]:
     """The lines under the bar: label and text."""
     rows = [
         ("waited for", waited_for(summary)),
+_BOUNDARIES = {"gpu": "GPU only", "server": "whole server", "facility": "with the data centre's overhead"}
+_SOURCES = {"measured": "measured", "config": "agentprof.yaml", "ecologits": "EcoLogits"}
+
+
+def energy(summary: Document) -> str:
+    """The energy with how it is known and what it includes; empty if nobody knows any."""
+    known = summary["energy_j"]
+    if known is None:
+        return ""
+    rows = [f"{energy_row(row)}: {fmt.plural(row['calls'], 'call')}" for row in summary["energy"]]
+    missing = summary["calls_without_energy"]
+    without = f"; not known of {fmt.plural(missing, 'call')}" if missing else ""
+    return f"{fmt.energy(known, partial=bool(missing))} ({'; '.join(rows)}){without}"
+
+
+def energy_row(row: Mapping[str, Any]) -> str:
+    """How energy is known and what it includes: `agentprof.yaml, tokens, GPU only`."""
+    source = _SOURCES.get(row["source"], row["source"])
+    return f"{source}, {row['covers']}, {_BOUNDARIES.get(row['boundary'], row['boundary'])}"
+
+
+def speed(summary: Document) -> str:
+    """Measured token rates of the calls, the slowest beside the median; empty if none is known."""
+    return "; ".join(
+        f"{name} {_spread(rate)}" for name, rate in summary["token_rates"].items() if rate is not None
+    )
+
+
+def _spread(rate: Mapping[str, Any]) -> str:
+    if rate["n"] == 1:
+        return f"{fmt.rate(rate['p50'])} (1 call)"
+    return f"{fmt.rate(rate['p50'])} median, {fmt.rate(rate['min'])} slowest ({rate['n']:,} calls)"
+
+
         ("cost", cost(summary)),
         ("tokens", tokens(summary)),
         ("calls", calls(summary)),
@@ -243,8 +277,10 @@ def facts(summary: Document) -> list[tuple[str, str]]:
         ("first token", first_token(summary)),
         ("labels", ", ".join(f"{key}={value}" for key, value in summary["labels"].items())),
     ]
+        ("energy", energy(summary)),
     return [(label, text) for label, text in rows if text]
 
+        ("tokens/s", speed(summary)),
 
 def warnings(summary: Document) -> list[str]:
     """One line a warning."""

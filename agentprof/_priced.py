@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from agentprof import _runtime, attributes
 from agentprof._readable import plain_attributes, to_raw
-from agentprof.model import Call, Cost, Span, Usage
+from agentprof.model import Call, Cost, Energy, Span, Usage
 from agentprof.vocabularies import normalise
 
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ class PricedSpan(ReadableSpan):
 def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
     """The span with its cost; the same object if it has one already or none can be given."""
     said = plain_attributes(span)
-    if not said or attributes.COST in said or attributes.COST_UNPRICED in said:
+    if not said:
+        return span
+    if pricer.has_energy_rates:
+        return _with_energy(span, said, pricer)
+    if attributes.COST in said or attributes.COST_UNPRICED in said:
         return span
     scope = span.instrumentation_scope
     if scope is not None and scope.name == _runtime.SCOPE and attributes.OPERATION not in said:
@@ -80,6 +84,31 @@ def priced(span: ReadableSpan, pricer: Pricer) -> ReadableSpan:
         return span
     added = cost_attributes(cost)
     return PricedSpan(span, {**said, **added}) if added else span
+
+
+def _with_energy(span: ReadableSpan, said: Mapping[str, Any], pricer: Pricer) -> ReadableSpan:
+    """The span with cost and energy; energy may depend on anything that is known of the call."""
+    read = normalise(to_raw(span))
+    found = pricer.price(read)
+    holder = found.call or found.tool
+    added: dict[str, Any] = {}
+    if holder is not None and holder.cost is not None and not {attributes.COST, attributes.COST_UNPRICED} & said.keys():
+        added |= cost_attributes(holder.cost)
+    if found.call is not None and found.call.energy is not None and attributes.ENERGY_LOW not in said:
+        added |= energy_attributes(found.call.energy)
+    return PricedSpan(span, {**said, **added}) if added else span
+
+
+def energy_attributes(energy: Energy) -> dict[str, Any]:
+    """Energy as attributes; `agentprof.vocabularies` reads the same from them."""
+    said = {
+        attributes.ENERGY_LOW: energy.low_uj / 1e6,
+        attributes.ENERGY_HIGH: energy.high_uj / 1e6,
+        attributes.ENERGY_SOURCE: energy.source,
+        attributes.ENERGY_BOUNDARY: energy.boundary,
+        attributes.ENERGY_COVERS: energy.covers,
+    }
+    return said if energy.basis is None else {**said, attributes.ENERGY_BASIS: energy.basis}
 
 
 def cost_attributes(cost: Cost) -> dict[str, Any]:

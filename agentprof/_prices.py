@@ -45,7 +45,7 @@ class Prices:
             return None
         from agentprof.pricing import Pricer
 
-        pricer = Pricer(self._config)
+        pricer = Pricer(self._config, formula=False)
         self._is_known = True
         if pricer.table_version is not None or has_own:
             self._pricer = pricer

@@ -47,6 +47,7 @@ def of_counters(task: Task) -> TaskSummary:
             found,
             **counted,
             calls_without_attempts=spent.calls,
+            calls_without_energy=spent.calls,
             attempts=None,
             cost_complete=False,
             nodes=[msgspec.structs.replace(row, self=its, total=its)],

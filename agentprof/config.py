@@ -1,4 +1,4 @@
-"""agentprof.yaml: the prices a user knows better than any table. Read once into a frozen `Config`.
+"""agentprof.yaml: prices and energy that a user knows better than any table. Read once into a frozen `Config`.
 
 Every scalar is read as text and only then as a number or a date, so that a price keeps the digits it was
 written with.
@@ -13,11 +13,12 @@ from collections.abc import Hashable, Mapping
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 import msgspec
 import yaml
 
+from agentprof.energy.given import EnergyRate, GpuHours, Range
 from agentprof.model import MEDIA
 
 CONFIG_VARIABLE = "AGENTPROF_CONFIG"
@@ -26,7 +27,7 @@ CONFIG_VARIABLE = "AGENTPROF_CONFIG"
 DEFAULT_NAME = "agentprof.yaml"
 """Read from the working directory where neither a path nor the variable names a file."""
 
-_MAX_USD = 10**9
+_MAX = 10**9
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -110,11 +111,22 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, Decimal] = {}
     """USD per run of a tool, by pattern for its name; the first that matches holds."""
     self_hosted: tuple[SelfHosted, ...] = ()
+    energy: tuple[EnergyRate, ...] = ()
+    gpu_hours: tuple[GpuHours, ...] = ()
 
     @property
     def version(self) -> str:
-        """Names this content: equal configurations have equal versions."""
-        return f"{DEFAULT_NAME} {hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]}"
+        """Names the prices: equal ones have equal versions, whatever else the file says."""
+        return _version({"prices": self.prices, "tools": self.tools, "self_hosted": self.self_hosted})
+
+    @property
+    def energy_version(self) -> str:
+        """Names the rates of energy."""
+        return _version(self.energy)
+
+
+def _version(content: Any) -> str:
+    return f"{DEFAULT_NAME} {hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:12]}"
 
 
 def load_config(path: str | Path | None = None) -> Config:
@@ -215,13 +227,30 @@ def _value(value: Any, kind: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise _Invalid(where, f"expected names with a price each, got {_shown(value)}")
         return {str(key): _value(item, Decimal, _join(where, key)) for key, item in value.items()}
+    if kind == Range | None:
+        return _range(value, where)
     try:
         found = msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _Invalid(where, f"expected {_expected(kind)}, got {_shown(value)}") from error
-    if isinstance(found, Decimal) and not (found.is_finite() and 0 <= found <= _MAX_USD):
+    if isinstance(found, Decimal) and not (found.is_finite() and 0 <= found <= _MAX):
         raise _Invalid(where, f"expected {_expected(kind)}, got {_shown(value)}")
     return found
+
+
+def _range(value: Any, where: str) -> Range:
+    """A number, or two of them with the smaller first."""
+    given = value if isinstance(value, list) else [value, value]
+    try:
+        low, high = (msgspec.convert(bound, Decimal, strict=False) for bound in given)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise _Invalid(where, f"expected {_expected(Range)}, got {_shown(value)}") from error
+    if not all(bound.is_finite() and 0 <= bound <= _MAX for bound in (low, high)):
+        raise _Invalid(where, f"expected {_expected(Range)}, got {_shown(value)}")
+    try:
+        return Range(low, high)
+    except ValueError as error:
+        raise _Invalid(where, str(error)) from error
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
@@ -233,6 +262,10 @@ def _yaml_problem(error: yaml.YAMLError) -> str:
 def _expected(kind: Any) -> str:
     if kind is str:
         return "a text"
+    if kind is Range:
+        return "a number such as 0.3 or two of them, [low, high]"
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(kind.__args__)}"
     if kind in (Decimal, Decimal | None):
         return "an amount in USD such as 0.15"
     if kind == date | None:

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from agentprof.model import Outcome, TaskSource
+from agentprof.model import EnergySource, Outcome, TaskSource
 from agentprof.money import with_plain_amounts
 
 SCHEMA = 1
@@ -39,6 +39,8 @@ EVIDENCED = ("queue", "prefill", "wait", "generation", "model", "network", "tool
 TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
 
 Tokens = dict[str, int | None]
+Joules = dict[str, float]
+"""`low` and `high`."""
 Quantiles = dict[str, int | None]
 
 
@@ -49,6 +51,15 @@ class Wasted(TypedDict):
     input_tokens: int | None
     output_tokens: int | None
     time_ns: int
+
+
+class Rate(TypedDict):
+    """Tokens per second over the calls that tell; the slowest call is `min`."""
+
+    n: int
+    min: float
+    p50: float
+    max: float
 
 
 class NodeTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -105,6 +116,21 @@ class Warn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     code: str
     count: int
+class EnergyRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The calls whose energy is known in one way, of one boundary."""
+
+    source: EnergySource
+    boundary: str
+    """`gpu`, `server`, or `facility` with cooling and power distribution."""
+    covers: str
+    """What of the calls is in it: `tokens`, `input tokens`, `output tokens`, `busy time`."""
+    basis: str | None
+    """Name and version of the rates or of the formula."""
+    low_j: float
+    high_j: float
+    calls: int
+
+
     detail: str
 
 
@@ -157,13 +183,22 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_token_ns: Quantiles | None
     first_content_ns: Quantiles | None
     inter_token_ns: Quantiles | None
-    energy_j: dict[str, float] | None
+    energy_j: Joules | None
     warnings: list[Warn]
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as JSON types: costs as decimal strings."""
         found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(self, builtin_types=(Decimal,)))
         return found
+    advice: list[Warn] = []
+    """What would tell more; `count` calls would have it."""
+    energy: list[EnergyRow] = []
+    """Sums to `energy_j`."""
+    calls_without_energy: int | None = None
+    """None: added up before energy was."""
+    token_rates: dict[str, Rate | None] = {}
+    """`prefill`: input not read from a cache; `generation`: output after the first token. What the calls got of
+    their engines, beside other requests. Empty: added up before rates were."""
 
     def __str__(self) -> str:
         from agentprof._render import as_text

@@ -1,4 +1,4 @@
-"""Prices a span: what a call or a tool run cost, how that is known, and what is missing from it.
+"""Prices a span: what a call or a tool run cost, how that is known, and what is missing from it; and its energy.
 
 The order in which a price is looked for: what the provider says it charged, agentprof.yaml, the table of
 genai-prices. Money is exact: tokens times rate, nothing rounded.
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from agentprof._hosts import is_private
 from agentprof.config import Config
+from agentprof.energy.of_calls import CallEnergy
 from agentprof.model import Call, Cost, Span, Usage
 from agentprof.pricing.failures import cost_without_usage
 from agentprof.pricing.names import is_hosted_only
@@ -23,14 +24,21 @@ __all__ = ["Pricer"]
 
 
 class Pricer:
-    """Fills in the costs of spans. Has no state but prices it has looked up; may be used from any thread.
+    """Fills in cost and energy of spans. Has no state but what it has looked up; may be used from any thread.
 
     The table of genai-prices is imported when a span first needs it, which takes some tenths of a second:
-    let that happen on a thread nobody waits for.
+    let that happen on a thread nobody waits for. The same holds of ecologits.
+
+    Args:
+        config: Prices and rates of energy of one's own.
+        formula: Whether energy may be estimated by EcoLogits' formula: not by who hands spans on, as the next
+            reader may have better rates.
     """
 
-    def __init__(self, config: Config | None = None) -> None:
-        self._own = OwnPrices(config if config is not None else Config())
+    def __init__(self, config: Config | None = None, *, formula: bool = True) -> None:
+        config = config if config is not None else Config()
+        self._own = OwnPrices(config)
+        self._energy = CallEnergy(config, formula=formula)
         self._loaded: PriceTable | None = None
         self._installed = True
 
@@ -40,16 +48,25 @@ class Pricer:
         table = self._table()
         return None if table is None else table.version
 
+    @property
+    def has_energy_rates(self) -> bool:
+        """Whether the configuration says anything about energy."""
+        return self._energy.has_rates
+
     def price(self, span: Span) -> Span:
-        """The span with the cost of its call or tool run, if it had none yet and one can be given.
+        """The span with the cost of its call or tool run, if it had none yet and one can be given; so its energy.
 
         A call stays without a cost only where no price table is installed and nothing else prices it:
         whoever reads the span next may have one. A price that is asked for and missing is a `Cost` without
         amount that says why. A tool run has a cost only where agentprof.yaml gives one.
         """
-        if span.call is not None and span.call.cost is None:
-            cost = self._call(span, span.call)
-            return span if cost is None else replace(span, call=replace(span.call, cost=cost))
+        if span.call is not None:
+            call = span.call
+            cost = self._call(span, call) if call.cost is None else call.cost
+            energy = self._energy.of(span, call) if call.energy is None else call.energy
+            if cost is call.cost and energy is call.energy:
+                return span
+            return replace(span, call=replace(call, cost=cost, energy=energy))
         if span.tool is not None and span.tool.cost is None:
             cost = self._own.tool_run(span.title)
             return span if cost is None else replace(span, tool=replace(span.tool, cost=cost))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 # Identifiers of the table by names seen on spans: those of the GenAI conventions, of LiteLLM's route
 # prefixes, and of common instrumentations. A name that is missing here is tried as it is.
@@ -143,6 +144,18 @@ def model_spellings(model: str) -> tuple[str, ...]:
     if rest and (head in PROVIDERS or head in UNLISTED):
         spellings.append(rest)
     return tuple(dict.fromkeys(spellings))
+
+
+def server_spellings(server: str | None) -> tuple[str, ...]:
+    """The address of an endpoint in lower case, with its port and without."""
+    address = (server or "").lower()
+    host, _, port = address.rpartition(":")
+    return (address, host) if port.isdigit() else (address,)
+
+
+def matches(pattern: str, spellings: tuple[str, ...]) -> bool:
+    """Whether a pattern with `*` and `?` is for something that is spelt in one of these ways."""
+    return any(fnmatchcase(spelling, pattern.lower()) for spelling in spellings)
 
 
 def look_ups(provider: str | None, model: str) -> tuple[tuple[str | None, str], ...]:

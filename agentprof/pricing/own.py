@@ -10,7 +10,7 @@ from agentprof.config import Config, ModelPrice, SelfHosted
 from agentprof.model import Call, Cost, Span
 from agentprof.money import EXACT
 from agentprof.pricing.days import instant, split
-from agentprof.pricing.names import model_spellings, provider_spellings
+from agentprof.pricing.names import matches, model_spellings, provider_spellings, server_spellings
 from agentprof.pricing.rates import Price, Rates, per_million, tool_kind
 
 _NS_PER_HOUR = 3_600 * 10**9
@@ -94,18 +94,13 @@ def _holds(entry: ModelPrice, today: date) -> bool:
 
 def _is_for(entry: ModelPrice, call: Call) -> bool:
     providers, models = provider_spellings(call.provider), model_spellings(call.model or "")
-    return _matches(entry.provider, providers) and _matches(entry.model, models)
+    return matches(entry.provider, providers) and matches(entry.model, models)
 
 
 def _runs(entry: SelfHosted, call: Call) -> bool:
-    server = (call.server or "").lower()
-    host, _, port = server.rpartition(":")
-    servers = (server, host) if port.isdigit() else (server,)
-    return _matches(entry.server, servers) and _matches(entry.model, model_spellings(call.model or ""))
-
-
-def _matches(pattern: str, spellings: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(spelling, pattern.lower()) for spelling in spellings)
+    return matches(entry.server, server_spellings(call.server)) and matches(
+        entry.model, model_spellings(call.model or "")
+    )
 
 
 def _price(entry: ModelPrice, version: str) -> Price:

@@ -16,6 +16,7 @@ from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
 from agentprof.rollup.missing import has_unpriced_media
+from agentprof.rollup.energy import energy_fields
 from agentprof.rollup.overlap import overlap
 from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, on_timeline, profiled
@@ -28,6 +29,7 @@ from agentprof.rollup.totals import (
     estimated_calls,
     model_rows,
     tool_rows,
+    token_rates,
 )
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.warnings import count_misplaced, described
@@ -124,8 +126,10 @@ def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSu
         tools=tool_rows(tools),
         models=models,
         wasted=wasted(calls, tools, [*again.discarded, *tools_done_again.discarded]),
-        energy_j=None,
-        warnings=described(tree.warnings),
+        warnings=described(tree.warnings, tree.faults),
+        advice=advice(calls),
+        token_rates=token_rates(calls, profile),
+        **energy_fields(calls),
         **call_fields(calls, models.values(), again, tools_done_again),
         **cost_fields(calls, tools, lacks_spans=lacks_spans),
     )

@@ -9,9 +9,11 @@ import msgspec
 
 from agentprof.model import Span
 from agentprof.rollup import plain_tree
+from agentprof.rollup.energy import joules_of
 from agentprof.rollup.profile import profiled
+from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import cost_of, paths_of, tokens_of
-from agentprof.summary import Tokens
+from agentprof.summary import Joules, Tokens
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,16 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None
     """Calls of one task that have the same asked the same."""
     scope: str
+    energy_j: Joules | None
+    energy_source: str | None
+    """`config` or `ecologits`; None: its energy is not known."""
+    energy_boundary: str | None
+    """`gpu`, `server` or `facility`."""
+    energy_covers: str | None
+    """`tokens`, `input tokens`, `output tokens` or `busy time`."""
+    prefill_tokens_per_s: float | None
+    """What this call got of the engine, beside other requests; None where it is not measured."""
+    generation_tokens_per_s: float | None
     service: str | None
 
 
@@ -77,6 +89,7 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
             CallRow(
                 task_id=task_id,
                 trace_id=node.span.trace_id,
+        speed = rates(call, profile.segments[id(node)])
                 span_id=node.span.span_id,
                 path=list(paths[id(node)]),
                 model=call.model,
@@ -108,3 +121,9 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
             )
         )
     return rows
+                energy_j=joules_of(node),
+                energy_source=call.energy.source if call.energy is not None else None,
+                energy_boundary=call.energy.boundary if call.energy is not None else None,
+                energy_covers=call.energy.covers if call.energy is not None else None,
+                prefill_tokens_per_s=speed.prefill_tokens_per_s,
+                generation_tokens_per_s=speed.generation_tokens_per_s,

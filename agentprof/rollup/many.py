@@ -10,6 +10,7 @@ import msgspec
 
 from agentprof.model import Outcome
 from agentprof.money import EXACT
+from agentprof.rollup.energy import joules, microjoules
 from agentprof.rollup.quantiles import P99_SAMPLES, nearest_rank
 from agentprof.rollup.rows import Sums
 from agentprof.summary import SCHEMA, TIMELINE, TaskSummary, Tokens
@@ -115,6 +116,9 @@ class GroupSums(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Tokens
     wasted_usd: Decimal | None
     unpriced: dict[str, int]
+    energy_low_uj: int | None
+    energy_high_uj: int | None
+    calls_without_energy: int | None
 
 
 def group(members: Sequence[TaskSummary]) -> dict[str, Any]:
@@ -142,6 +146,7 @@ def group_row(sums: GroupSums) -> dict[str, Any]:
             "total_cost_usd": sums.cost_usd.total,
             "wasted_usd": sums.wasted_usd,
             "unpriced": sums.unpriced,
+            **_energy(sums),
         }
 
 
@@ -150,6 +155,7 @@ def _sums(members: Sequence[TaskSummary]) -> GroupSums:
     for summary in members:
         tokens.add_tokens(summary.tokens)
     costs = [summary.cost_usd for summary in members if summary.cost_usd is not None]
+    bounds = [microjoules(summary.energy_j) for summary in members if summary.energy_j is not None]
     return GroupSums(
         tasks=len(members),
         outcomes={
@@ -170,6 +176,9 @@ def _sums(members: Sequence[TaskSummary]) -> GroupSums:
         unpriced={
             reason: sum(summary.unpriced[reason] for summary in members) for reason in members[0].unpriced
         },
+        energy_low_uj=_sum_known([low for low, _ in bounds]),
+        energy_high_uj=_sum_known([high for _, high in bounds]),
+        calls_without_energy=_sum_known([summary.calls_without_energy for summary in members]),
     )
 
 
@@ -203,6 +212,24 @@ def _per_success(cost_usd: Decimal | None, outcomes: dict[str, int]) -> dict[str
     low = cost_usd / (outcomes["success"] + outcomes["unknown"])
     high = cost_usd / outcomes["success"]
     return {"low": low.quantize(_TEN_PLACES), "high": high.quantize(_TEN_PLACES)}
+
+
+def _energy(sums: GroupSums) -> dict[str, Any]:
+    """What is known, and the same for each success: low as if all unknown tasks had succeeded, high as if failed."""
+    low, high = sums.energy_low_uj, sums.energy_high_uj
+    per_success = None
+    if low is None or high is None:
+        known = None
+    else:
+        known = joules(low, high)
+        successes = sums.outcomes["success"]
+        if successes:
+            per_success = joules(round(low / (successes + sums.outcomes["unknown"])), round(high / successes))
+    return {
+        "energy_j": known,
+        "energy_per_success_j": per_success,
+        "calls_without_energy": sums.calls_without_energy,
+    }
 
 
 def _sum_known(found: Sequence[Any]) -> Any:

@@ -9,11 +9,12 @@ from typing import Any
 
 from agentprof.rollup.again import Again, again_fields
 from agentprof.rollup.missing import abandoned_attempts, missing_from, without_usage
-from agentprof.rollup.profile import Profile
-from agentprof.rollup.quantiles import histogram_quantiles, quantiles
+from agentprof.rollup.profile import InferredTool, Profile
+from agentprof.rollup.quantiles import histogram_quantiles, nearest_rank, quantiles
+from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import Sums, cost_of
 from agentprof.rollup.tree import Node
-from agentprof.summary import ModelRow, Quantiles, ToolRow
+from agentprof.summary import ModelRow, Quantiles, Rate, ToolRow
 
 _ZERO = Decimal(0)
 
@@ -171,6 +172,22 @@ def _rate(nodes: list[Node], profile: Profile) -> float | None:
 def _instants(calls: Sequence[Node], field: str) -> Quantiles | None:
     found = [getattr(node.call, field) for node in calls if node.call is not None]
     return quantiles([instant for instant in found if instant is not None])
+
+
+def token_rates(calls: Sequence[Node], profile: Profile) -> dict[str, Rate | None]:
+    """What the calls got of their engines: of the prompts and of the answers, over the calls that tell."""
+    found = [rates(node.call, profile.segments[id(node)]) for node in calls if node.call is not None]
+    return {
+        "prefill": _spread([one.prefill_tokens_per_s for one in found]),
+        "generation": _spread([one.generation_tokens_per_s for one in found]),
+    }
+
+
+def _spread(found: Iterable[float | None]) -> Rate | None:
+    known = sorted(rate for rate in found if rate is not None)
+    if not known:
+        return None
+    return Rate(n=len(known), min=known[0], p50=nearest_rank(known, 0.5), max=known[-1])
 
 
 def _gaps(calls: Sequence[Node]) -> Quantiles | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from agentprof.model import SOURCES, Call, Cost, Phase, Usage
+from agentprof.model import ENERGY_SOURCES, SOURCES, Call, Cost, Energy, Phase, Usage
 
 _T = TypeVar("_T")
 
@@ -55,6 +55,7 @@ def union(calls: Sequence[Call]) -> Call:
         usage=_usage([c.usage for c in calls if c.usage is not None]),
         cost=_cost(calls),
         reported_cost_usd=_first([c.reported_cost_usd for c in calls]),
+        energy=_energy(calls),
         finish_reasons=_first([c.finish_reasons or None for c in calls]) or (),
         tool_calls=_first([c.tool_calls or None for c in calls]) or (),
         tool_call_ids=_first([c.tool_call_ids or None for c in calls]) or (),
@@ -143,6 +144,14 @@ def _cost(calls: Sequence[Call]) -> Cost | None:
             _known(call.usage),
         ),
     ).cost
+
+
+def _energy(calls: Sequence[Call]) -> Energy | None:
+    """That of the strongest source; of equals made from the fullest usage."""
+    known = [(call.energy, call.usage) for call in calls if call.energy is not None]
+    if not known:
+        return None
+    return min(known, key=lambda pair: (ENERGY_SOURCES.index(pair[0].source), -_known(pair[1])))[0]
 
 
 def _is_made(cost: Cost) -> bool:

@@ -10,10 +10,12 @@ import msgspec
 
 from agentprof.model import Source, Span
 from agentprof.rollup import plain_tree
-from agentprof.rollup.profile import profiled
+from agentprof.rollup.energy import joules_of
+from agentprof.rollup.profile import Profile, profiled
+from agentprof.rollup.rates import Rates, rates
 from agentprof.rollup.rows import cost_of, tokens_of
 from agentprof.rollup.tree import OWNERS, Node
-from agentprof.summary import Tokens
+from agentprof.summary import Joules, Tokens
 
 
 class PhaseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,11 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: Decimal | None
     has_content: bool
     """What was said in it is kept beside it."""
+    energy_j: Joules | None
+    """Of a call."""
+    prefill_tokens_per_s: float | None
+    """Of a call: what it got of the engine, beside other requests; None where it is not measured."""
+    generation_tokens_per_s: float | None
 
 
 class Waterfall(NamedTuple):
@@ -100,11 +107,45 @@ def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> 
         )
         for node, depth, _ in kept
     ]
+            energy_j=joules_of(node),
+            **_speed(node, profile)._asdict(),
     return Waterfall(rows, len(ordered))
 
 
 _Placed = tuple[Node, int, int]
 """A node, its depth, and where in the list the row above it stands (-1: none)."""
+
+
+def _speed(node: Node, profile: Profile) -> Rates:
+    if node.kind != "model" or node.call is None:
+        return Rates(None, None)
+    return rates(node.call, profile.segments[id(node)])
+
+
+def _as_nodes(profile: Profile) -> dict[int, Node]:
+    """Nodes, by their ids, for the tools that no span tells of, each below the one whose time it took."""
+    made: dict[int, Node] = {}
+    above: dict[int, Node] = {}
+    for tool in profile.inferred:
+        trace_id = tool.row.span.trace_id
+        node = Node(
+            Span(
+                trace_id=trace_id,
+                span_id="",
+                name=tool.name,
+                title=tool.name,
+                start_ns=tool.start,
+                end_ns=tool.end,
+                kind="tool",
+            )
+        )
+        profile.path_ns[id(node)] = tool.end - tool.start
+        tool.row.children.append(node)
+        made[id(node)] = node
+        above[id(tool.row)] = tool.row
+    for row in above.values():
+        row.children.sort(key=lambda node: node.order)
+    return made
 
 
 def _in_tree_order(root: Node) -> list[_Placed]:

@@ -174,6 +174,7 @@ def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
         "tool_call_ids": values.texts(ours.get(a.TOOL_CALL_IDS)),
         "tool_result_ids": values.texts(ours.get(a.TOOL_RESULT_IDS)),
         "stream_end": values.text(ours.get(a.STREAM_END)),
+        "energy": own.energy(ours) if a.ENERGY_LOW in ours else None,
         "attempts": values.count(ours.get(a.ATTEMPTS)) or None,
         "failed_attempts": own.failed_attempts(ours),
         "first_token_ns": values.seconds_as_ns(ours.get(a.FIRST_TOKEN)),

@@ -14,6 +14,8 @@ from agentprof.model import (
     SOURCES,
     UNPRICED,
     Cost,
+    Energy,
+    EnergySource,
     FailedAttempt,
     Outcome,
     Phase,
@@ -28,6 +30,8 @@ _PHASES = ("queue", "prefill", "wait", "generation", "model", "connect", "networ
 _TOGETHER = ("wait", "model")
 _FAULTS = 16
 _SECTIONS = ("system", "tools", "tool_results", "user", "assistant")
+_MAX_J = 1e9
+"""More than any call takes."""
 _TASK_SOURCES = ("declared", "run", "framework", "trace")
 
 
@@ -131,6 +135,26 @@ def cost(own: Mapping[str, Any]) -> Cost | None:
         priced_as=values.text(own.get(a.COST_PRICED_AS)),
         table=values.text(own.get(a.COST_TABLE)),
         unpriced=unpriced,
+    )
+
+
+def energy(own: Mapping[str, Any]) -> Energy | None:
+    """The energy a span already carries; what is no interval of joules, or does not say of what, is none."""
+    bounds = [values.number(own.get(name)) for name in (a.ENERGY_LOW, a.ENERGY_HIGH)]
+    source = own.get(a.ENERGY_SOURCE)
+    boundary, covers = values.text(own.get(a.ENERGY_BOUNDARY)), values.text(own.get(a.ENERGY_COVERS))
+    if source not in ("config", "ecologits") or boundary is None or covers is None:
+        return None
+    low_uj, high_uj = (None if j is None or not 0 <= j <= _MAX_J else round(j * 1e6) for j in bounds)
+    if low_uj is None or high_uj is None or low_uj > high_uj:
+        return None
+    return Energy(
+        low_uj=low_uj,
+        high_uj=high_uj,
+        source=cast("EnergySource", source),
+        boundary=boundary,
+        covers=covers,
+        basis=values.text(own.get(a.ENERGY_BASIS)),
     )
 
 

@@ -181,6 +181,10 @@ def _totals(group: Mapping[str, Any]) -> str:
     texts = [f"{fmt.plural(group['tasks'], 'task')}: {ended}", f"cost {_group_cost(group)}"]
     if group["cost_per_success_usd"]:
         texts.append(f"{_interval(group)} per success")
+    if group["energy_j"]:
+        texts.append(f"energy {_energy(group, 'energy_j')}")
+    if group["energy_per_success_j"]:
+        texts.append(f"{_energy(group, 'energy_per_success_j')} per success")
     wall = group["wall_ns"]
     texts.append(f"wall p50 {fmt.duration(wall['p50'])}, p95 {fmt.duration(wall['p95'])} (n={wall['n']:,})")
     return "; ".join(texts)
@@ -204,6 +208,9 @@ def _groups(console: Console, document: Mapping[str, Any]) -> None:
         Column("calls", 9, extra=True),
         Column("tokens", 10, extra=True),
     ]
+    has_energy = any(group["energy_j"] for group in document["groups"])
+    if has_energy:
+        extra.append(Column("energy", 11, extra=True))
     table = FittedTable(key.removeprefix("label."), *columns, *(extra if wide else ()))
     for group in document["groups"]:
         (value,) = group["key"].values()
@@ -221,6 +228,7 @@ def _groups(console: Console, document: Mapping[str, Any]) -> None:
             cost = group["cost_usd"]
             cells += [_quantile(cost["p50"]), _quantile(cost["p95"]), f"{group['calls']:,}"]
             cells.append(fmt.short_count(sum_tokens(group["tokens"])))
+            cells += [_energy(group, "energy_j")] if has_energy else []
         table.add(Text("unknown" if value is None else value), *cells)
     table.print(console)
     console.print(Text("p99 needs 100 tasks; ≥: something is missing from the cost", style="dim"))
@@ -235,6 +243,10 @@ def _group_cost(group: Mapping[str, Any]) -> str:
 
 def _quantile(amount: str | None) -> str:
     return fmt.UNKNOWN if amount is None else fmt.money(amount)
+
+
+def _energy(group: Mapping[str, Any], which: str) -> str:
+    return fmt.energy(group[which], partial=bool(group["calls_without_energy"]))
 
 
 def _interval(group: Mapping[str, Any]) -> str:
@@ -290,7 +302,11 @@ def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
         Column("out", 2),
         Column("cost"),
     ]
-    table = FittedTable("call", *columns, *([Column("of which", 9, extra=True)] if wide else ()))
+    has_energy = any(call["energy_j"] for call in document["calls"])
+    extra = [Column("prefill", 5, extra=True), Column("generation", 6, extra=True)]
+    extra += [Column("energy", 7, extra=True)] if has_energy else []
+    extra.append(Column("of which", 9, extra=True))
+    table = FittedTable("call", *columns, *(extra if wide else ()))
     for call in document["calls"]:
         name = Text(call["model"] or "unknown model")
         if call["error"]:
@@ -304,6 +320,8 @@ def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
             fmt.money(call["cost_usd"]),
         ]
         if wide:
+            cells += [fmt.rate(call["prefill_tokens_per_s"]), fmt.rate(call["generation_tokens_per_s"])]
+            cells += [fmt.energy(call["energy_j"])] if has_energy else []
             phases = sorted(call["phases_ns"].items(), key=lambda phase: -phase[1])
             cells.append(", ".join(f"{name} {fmt.duration(ns)}" for name, ns in phases[:3] if ns))
         table.add(name, *cells)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentprof.config import Config, ConfigError, ModelPrice, SelfHosted, load_config, parse_config
+from agentprof.energy.given import EnergyRate, Range
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -194,6 +195,77 @@ def test_the_example_in_the_docs_loads() -> None:
     assert len(config.prices) == 4
     assert config.tools["search_*"] == Decimal("0.005")
     assert config.self_hosted[0].slots == 4
-    for struct in (ModelPrice, SelfHosted, Config):
+    for struct in (ModelPrice, SelfHosted):
         for field in struct.__struct_encode_fields__:
             assert f"{field}:" in text
+
+
+def test_the_rates_of_energy_in_the_docs_load() -> None:
+    """Every key of an entry is shown, a number and an interval among the values."""
+    _, _, rest = (DOCS / "energy.md").read_text(encoding="utf-8").partition("```yaml\n")
+    text, _, _ = rest.partition("```")
+    config = parse_config(text, "docs/energy.md")
+    assert config.energy[0].j_per_output_token == Range(Decimal("0.07"), Decimal("0.44"))
+    assert config.energy[0].j_per_cached_token == Range(Decimal("0.001"), Decimal("0.001"))
+    assert config.energy[2].busy_watts == Range(Decimal(120), Decimal(900))
+    for field in EnergyRate.__struct_encode_fields__:
+        assert f"{field}:" in text
+
+
+RATES = "energy: [{model: m, boundary: gpu, j_per_output_token: %s}]"
+
+
+@pytest.mark.parametrize("value", ["2", "[1, 2]", '["1", 2.0]'])
+def test_a_rate_is_a_number_or_two(value: str) -> None:
+    """The smaller first; digits are kept."""
+    (entry,) = parse_config(RATES % value).energy
+    assert entry.j_per_output_token is not None
+    assert entry.j_per_output_token.high == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            RATES % "[2, 1]",
+            r"energy\[0\].j_per_output_token: expected the smaller number first, got \[2, 1\]",
+        ),
+        (
+            RATES % "[1, 2, 3]",
+            r"j_per_output_token: expected a number such as 0.3 or two of them, \[low, high\]",
+        ),
+        (RATES % "-1", r"expected a number such as 0.3 .* got `-1`"),
+        (RATES % "[1, .inf]", "expected a number such as 0.3"),
+        (RATES % "{low: 1}", "got keys and values"),
+        (RATES.replace("gpu", "rack") % 1, r"boundary: expected one of gpu, server, facility, got `rack`"),
+        ("energy: [{model: m, j_per_output_token: 1}]", r"energy\[0\]: `boundary` is missing"),
+        ("energy: [{boundary: gpu, j_per_output_token: 1}]", "needs `provider`, `model` or `server`"),
+        (
+            "energy: [{model: m, boundary: gpu}]",
+            "needs `j_per_output_token`, `j_per_input_token` or `busy_watts`",
+        ),
+        (
+            "energy: [{model: m, boundary: gpu, busy_watts: 1, j_per_output_token: 1}]",
+            "rates per token or `busy_watts`, not both",
+        ),
+        (
+            "energy: [{model: m, boundary: gpu, j_per_output_token: 1, j_per_cached_token: 1}]",
+            "`j_per_cached_token` needs `j_per_input_token` beside it",
+        ),
+        ("energy: [{model: m, boundary: gpu, joules: 1}]", "no such key"),
+        ("gpu_hours: [{gpu_hour_usd: 2}]", "needs `server` or `model`"),
+        ("gpu_hours: [{model: m, gpu_hour_usd: 2, gpus: 0}]", "a whole number of at least 1"),
+    ],
+)
+def test_what_is_wrong_with_a_rate_is_said(text: str, message: str) -> None:
+    """Where it stands, what was expected, what came."""
+    with pytest.raises(ConfigError, match=message):
+        parse_config(text)
+
+
+def test_energy_does_not_change_the_version_of_the_prices() -> None:
+    """A cost says by which prices it was made, and by nothing else."""
+    both = parse_config("tools: {web: 1}\n" + RATES % 1)
+    assert both.version == parse_config("tools: {web: 1}").version
+    assert both.energy_version == parse_config(RATES % 1).energy_version
+    assert both.energy_version != parse_config(RATES % 2).energy_version

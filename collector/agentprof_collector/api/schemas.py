@@ -55,6 +55,13 @@ class Interval(msgspec.Struct, kw_only=True):
     high: Decimal
 
 
+class JoulesInterval(msgspec.Struct, kw_only=True):
+    """Energy in joules; of successes low as if all tasks of unknown outcome had succeeded, high as if failed."""
+
+    low: float
+    high: float
+
+
 class Group(msgspec.Struct, kw_only=True):
     """Sums and spreads over tasks that have no parent among the selected."""
 
@@ -75,6 +82,10 @@ class Group(msgspec.Struct, kw_only=True):
     total_cost_usd: Decimal | None
     wasted_usd: Decimal | None
     unpriced: dict[str, int]
+    energy_j: JoulesInterval | None
+    """The known part."""
+    energy_per_success_j: JoulesInterval | None
+    calls_without_energy: int | None
 
 
 class TasksAnswer(msgspec.Struct, kw_only=True):

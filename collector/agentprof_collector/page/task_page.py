@@ -91,7 +91,17 @@ def _tiles(task: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
     if seen is not None:
         found.append(("first token", fmt.duration(seen["p50"]), f"{fmt.duration(seen['max'])} at most"))
+    if task["energy_j"] is not None:
+        partial = bool(task["calls_without_energy"])
+        found.append(("energy", fmt.energy(task["energy_j"], partial=partial), _energy_of(task)))
     return found
+
+
+def _energy_of(task: Mapping[str, Any]) -> str:
+    """How the energy is known, and of how many calls it is not."""
+    known = [_lines.energy_row(row) for row in task["energy"]]
+    missing = task["calls_without_energy"]
+    return "; ".join([*known, f"not known of {fmt.plural(missing, 'call')}"] if missing else known)
 
 
 def _retries(task: Mapping[str, Any]) -> str:

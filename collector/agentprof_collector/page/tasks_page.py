@@ -171,6 +171,9 @@ def _figures(group: Mapping[str, Any]) -> dict[str, Any]:
         "cost_p95": fmt.UNKNOWN if cost["p95"] is None else fmt.money(cost["p95"]),
         "missing": _lines.missing_from_cost(group),
         "per_success": _interval(group),
+        "energy": _energy(group, "energy_j"),
+        "energy_per_success": _energy(group, "energy_per_success_j"),
+        "without_energy": fmt.plural(group["calls_without_energy"] or 0, "call"),
         "wasted": fmt.money(group["wasted_usd"]) if group["wasted_usd"] is not None else "",
         "retries": _transport_retries(group["transport_retries"]),
         "calls": fmt.count(group["calls"]),
@@ -187,6 +190,13 @@ def _cost(amount: str | None, group: Mapping[str, Any]) -> str:
     if amount is None:
         return "unknown" if group["calls"] else fmt.UNKNOWN
     return fmt.money(amount) if group["cost_complete"] else fmt.at_least(amount)
+
+
+def _energy(group: Mapping[str, Any], which: str) -> str:
+    """Empty where nobody knows any."""
+    return (
+        "" if group[which] is None else fmt.energy(group[which], partial=bool(group["calls_without_energy"]))
+    )
 
 
 def _interval(group: Mapping[str, Any]) -> str:

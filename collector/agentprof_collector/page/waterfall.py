@@ -51,7 +51,20 @@ def _row(row: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
             f"{phase['name'].replace('_', ' ')} {fmt.duration(phase['ns'])} ({phase['source']})"
             for phase in row["phases"]
         ),
+        "more": _more(row),
     }
+
+
+def _more(row: Mapping[str, Any]) -> str:
+    """What else is known of a call: its measured token rates and its energy."""
+    known = [
+        f"{name} {fmt.rate(row[f'{name}_tokens_per_s'])} tokens"
+        for name in ("prefill", "generation")
+        if row[f"{name}_tokens_per_s"] is not None
+    ]
+    if row["energy_j"] is not None:
+        known.append(fmt.energy(row["energy_j"]))
+    return ", ".join(known)
 
 
 def _pieces(row: Mapping[str, Any], scale: Scale) -> list[Piece]:

@@ -40,6 +40,7 @@ _NESTED = {
     "phase_sources": tuple(f"phase_sources.{phase}" for phase in _PHASES),
     "input_bytes": tuple(f"input_bytes.{section}" for section in _SECTIONS),
     "tokens": tuple(f"tokens.{name}" for name in TOKENS),
+    "energy_j": ("energy_j.low", "energy_j.high"),
 }
 _COLUMNS = tuple(column for field in CallRow.__struct_fields__ for column in _NESTED.get(field, (field,)))
 

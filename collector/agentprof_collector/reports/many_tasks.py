@@ -43,6 +43,9 @@ _TASK_COLUMNS = (
     "unpriced.abandoned_attempts",
     "unpriced.unknown_server_tool",
     "wasted.cost_usd",
+    "energy_j.low",
+    "energy_j.high",
+    "calls_without_energy",
     "first_token_ns.p50",
     "labels",
     "trace_ids",
@@ -67,6 +70,11 @@ _GROUP_COLUMNS = (
     "errors.call",
     "errors.tool",
     *(f"tokens.{name}" for name in TOKENS),
+    "energy_j.low",
+    "energy_j.high",
+    "energy_per_success_j.low",
+    "energy_per_success_j.high",
+    "calls_without_energy",
 )
 
 

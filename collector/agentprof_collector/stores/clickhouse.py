@@ -64,6 +64,8 @@ class ClickHouseStore:
             figures = ", ".join(f"{name} {kind}" for name, kind in FIGURE_TYPES.items())
             for name in _TABLES:
                 self._client.command(_sql(name).replace("{figures}", figures))
+            added = (f"ADD COLUMN IF NOT EXISTS {name} {kind}" for name, kind in FIGURE_TYPES.items())
+            self._client.command(f"ALTER TABLE tasks {', '.join(added)}")
         except ClickHouseError as error:
             raise StoreUnusable(self._place, f"cannot be opened ({_first_line(error)})") from error
 

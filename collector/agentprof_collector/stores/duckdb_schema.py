@@ -23,8 +23,10 @@ from agentprof_collector.stores.duckdb_rows import (
     task_columns,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 _ROWS_AT_ONCE: Final = 5_000
+_ADDED_IN_3: Final = ("energy_low_uj", "energy_high_uj", "calls_without_energy")
+"""Columns of `tasks`; of what was added up before they are unknown."""
 _TABLES: Final = ("batches", "task_traces", "outcomes", "tasks")
 
 
@@ -37,8 +39,8 @@ def sql(name: str) -> str:
 def prepare(path: Path | None, read_only: bool) -> DuckDbFile:
     """The database of a file, with the tables of this version.
 
-    A file of version 1 is brought up to date in one transaction, also by who only wants to read: by then it
-    has been opened for writing and closed again.
+    A file of an older version is brought up to date in one transaction, also by who only wants to read: by then
+    it has been opened for writing and closed again.
 
     Raises:
         StoreError: see `DuckDbFile`; or it is a database of something else, or of a later version.
@@ -50,12 +52,14 @@ def prepare(path: Path | None, read_only: bool) -> DuckDbFile:
             file.write(_create)
         elif version is None:
             raise StoreUnusable(file.place, "is a database of something else")
-        elif version == 1 and read_only:
+        elif version < SCHEMA_VERSION and read_only:
             file.close()
             prepare(path, read_only=False).close()
             return prepare(path, read_only=True)
         elif version == 1:
             _bring_up_to_date(file)
+        elif version == 2:
+            file.write(_from_version_2)
         elif version != SCHEMA_VERSION:
             what = f"has schema version {version}, this program reads version {SCHEMA_VERSION} and older"
             raise StoreUnusable(file.place, what)
@@ -89,6 +93,12 @@ def _bring_up_to_date(file: DuckDbFile) -> None:
     except msgspec.MsgspecError as error:
         what = f"is of schema version 1 and holds what cannot be read ({error})"
         raise StoreUnusable(file.place, what) from error
+
+
+def _from_version_2(cursor: Cursor) -> None:
+    for name in _ADDED_IN_3:
+        cursor.execute(f"ALTER TABLE tasks ADD COLUMN {name} BIGINT")
+    cursor.execute("UPDATE agentprof_meta SET schema_version = ?", [SCHEMA_VERSION])
 
 
 def _from_version_1(cursor: Cursor) -> None:

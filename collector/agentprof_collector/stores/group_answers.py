@@ -67,6 +67,9 @@ def _sums(row: Mapping[str, Any], walls: Mapping[int, int], costs: Mapping[int, 
         tokens={name: row[f"{name}_tokens"] for name in TOKENS},
         wasted_usd=wasted_usd,
         unpriced={reason: row[f"unpriced_{reason}"] for reason in UNPRICED},
+        energy_low_uj=row["energy_low_uj"],
+        energy_high_uj=row["energy_high_uj"],
+        calls_without_energy=row["calls_without_energy"],
     )
 
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from agentprof.money import EXACT
+from agentprof.rollup.energy import microjoules
 from agentprof.summary import TIMELINE, TOKENS, TaskSummary
 
 AMOUNT_PLACES: Final = 18
@@ -31,7 +32,14 @@ SUMS: Final = (
 )
 """Columns of numbers that every row has."""
 
-KNOWN_SUMS: Final = ("attempts", "transport_retries", *(f"{name}_tokens" for name in TOKENS))
+KNOWN_SUMS: Final = (
+    "attempts",
+    "transport_retries",
+    *(f"{name}_tokens" for name in TOKENS),
+    "energy_low_uj",
+    "energy_high_uj",
+    "calls_without_energy",
+)
 """Columns of numbers that may be unknown."""
 
 AMOUNTS: Final = ("cost_usd", "wasted_usd")
@@ -40,6 +48,7 @@ AMOUNTS: Final = ("cost_usd", "wasted_usd")
 
 def numbers(summary: TaskSummary) -> dict[str, int | None]:
     """The columns `wall_ns`, `SUMS` and `KNOWN_SUMS` of a summary."""
+    low_uj, high_uj = (None, None) if summary.energy_j is None else microjoules(summary.energy_j)
     return {
         "wall_ns": summary.wall_ns,
         **{f"{part}_ns": summary.timeline_ns.get(part, 0) for part in TIMELINE},
@@ -49,6 +58,9 @@ def numbers(summary: TaskSummary) -> dict[str, int | None]:
         "attempts": summary.attempts,
         "transport_retries": summary.retries["transport"],
         **{f"{name}_tokens": summary.tokens.get(name) for name in TOKENS},
+        "energy_low_uj": low_uj,
+        "energy_high_uj": high_uj,
+        "calls_without_energy": summary.calls_without_energy,
     }
 
 

@@ -119,7 +119,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
     open_store(newer).close()
     with duckdb.connect(newer) as connection:
         connection.execute("UPDATE agentprof_meta SET schema_version = 99")
-    with pytest.raises(StoreUnusable, match="schema version 99, this program reads version 2 and older"):
+    with pytest.raises(StoreUnusable, match="schema version 99, this program reads version 3 and older"):
         open_store(newer)
 
 

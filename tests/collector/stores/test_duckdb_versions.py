@@ -104,3 +104,28 @@ def test_an_update_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         assert connection.execute("SELECT schema_version FROM agentprof_meta").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM spans").fetchall() == [(9,)]
         assert connection.execute("SELECT count(*) FROM tasks").fetchall() == [(3,)]
+
+
+ADDED_IN_3 = ("energy_low_uj", "energy_high_uj", "calls_without_energy")
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_file_of_version_2_gets_its_new_columns(tmp_path: Path, read_only: bool) -> None:
+    """What was added up before energy was has none, which is not 0; what comes after has."""
+    path = tmp_path / "s.duckdb"
+    spans = spans_of_task(0)
+    with open_store(path) as store:
+        store.put_tasks([row("a0", spans)], {"t0"})
+    with duckdb.connect(path) as connection:
+        for name in ADDED_IN_3:
+            connection.execute(f"ALTER TABLE tasks DROP COLUMN {name}")
+        connection.execute("UPDATE agentprof_meta SET schema_version = 2")
+    for _ in range(2):
+        with open_store(path, read_only=read_only) as store:
+            (group,) = store.groups()
+            assert (group["tasks"], group["calls_without_energy"], group["energy_j"]) == (1, None, None)
+    with open_store(path) as store:
+        store.put_tasks([row("a0", spans)], {"t0"})
+        assert store.groups()[0]["calls_without_energy"] == 2
+    with duckdb.connect(path, read_only=True) as connection:
+        assert connection.execute("SELECT schema_version FROM agentprof_meta").fetchall() == [(3,)]

@@ -51,5 +51,8 @@ CREATE TABLE IF NOT EXISTS tasks (
     unpriced_no_usage BIGINT NOT NULL,
     unpriced_unknown_model BIGINT NOT NULL,
     unpriced_abandoned_attempts BIGINT NOT NULL,
-    unpriced_unknown_server_tool BIGINT NOT NULL
+    unpriced_unknown_server_tool BIGINT NOT NULL,
+    energy_low_uj BIGINT,
+    energy_high_uj BIGINT,
+    calls_without_energy BIGINT
 );
