@@ -131,8 +131,13 @@ class Fit(NamedTuple):
         return Division(queue, prefill, network)
 
 
-def fit(waits: Iterable[Wait]) -> Fit | Unfit:
-    """Learn from the waits of calls of one endpoint; their order is of no account."""
+def fit(waits: Iterable[Wait], most_slowed: float = MOST_SLOWED) -> Fit | Unfit:
+    """Learn from the waits of calls of one endpoint.
+
+    Args:
+        waits: in any order; the latest `MOST_CALLS` count.
+        most_slowed: how much slower calls in company may generate.
+    """
     known = sorted((wait for wait in waits if wait.ns > 0 and wait.uncached_tokens > 0), key=_order)
     known = known[-MOST_CALLS:]
     lengths = sorted({wait.uncached_tokens for wait in known})
@@ -144,7 +149,7 @@ def fit(waits: Iterable[Wait]) -> Fit | Unfit:
     if len(alone) < LEAST_ALONE:
         return Unfit("few_alone")
     slowed = _slowed(known)
-    if slowed is not None and slowed > MOST_SLOWED:
+    if slowed is not None and slowed > most_slowed:
         return Unfit("slowed")
     curve = lower_envelope([_point(wait) for wait in known])
     if not curve.linear_ns and not curve.quadratic_ns:
