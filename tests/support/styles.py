@@ -15,6 +15,9 @@ from agentprof.testing import capture
 WHOLE = ("one span", "model", "tokens", "attempts", "finish")
 STREAMED = (*WHOLE, "first token", "end of stream")
 
+_GOOD = ("stop", "completed", "end_turn", "STOP", "COMPLETE")
+"""Finish reasons of answers that came to their end."""
+
 
 @dataclass(frozen=True)
 class Style:
@@ -29,6 +32,8 @@ class Style:
     """What must be captured: keys of what is checked."""
     failed: tuple[str, ...] = ()
     """Statuses of the attempts that failed."""
+    error: str = "APITimeoutError"
+    """What the program gets where it gets no answer."""
 
 
 def has(client: Any, style: Style) -> bool:
@@ -47,18 +52,24 @@ def _checks(style: Style, model: str, spans: list[ReadableSpan]) -> dict[str, bo
     return {
         "one span": len(spans) == 1,
         "model": said.get(attributes.REQUEST_MODEL) == model and attributes.RESPONSE_MODEL in said,
+        "asked model": said.get(attributes.REQUEST_MODEL) == model,
         "tokens": (said.get(attributes.INPUT_TOKENS), said.get(attributes.OUTPUT_TOKENS)) == (100, 6),
         "input tokens": said.get(attributes.INPUT_TOKENS) == 100,
-        "attempts": said.get(attributes.ATTEMPTS) == len(style.failed) + ("error" not in style.expects)
+        "attempts": said.get(attributes.ATTEMPTS) == len(style.failed) + _is_answered(style)
         and failed == style.failed,
         "pauses": bool(pauses) and all(0.025 <= pause < 3 for pause in pauses),  # type: ignore[union-attr, operator]
-        "finish": said.get(attributes.FINISH_REASONS) in (("stop",), ("completed",), ("end_turn",)),
+        "finish": said.get(attributes.FINISH_REASONS) in [(reason,) for reason in _GOOD],
         "first token": attributes.FIRST_TOKEN in said,
         "end of stream": said.get(attributes.STREAM_END) == "complete",
-        "error": said.get(attributes.ERROR_TYPE) == "APITimeoutError",
+        "error": said.get(attributes.ERROR_TYPE) == style.error,
+        "refusal": attributes.ERROR_TYPE in said,
         "Azure as provider": said.get(attributes.PROVIDER) == "azure.ai.openai",
         "times": said.get(attributes.PHASE_SOURCE + "queue") == "reported",
     }
+
+
+def _is_answered(style: Style) -> bool:
+    return not {"error", "refusal"}.intersection(style.expects)
 
 
 def missing(style: Style, model: str) -> list[str]:
