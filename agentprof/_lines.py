@@ -232,10 +232,6 @@ def first_token(summary: Document) -> str:
     return f"{fmt.duration(seen['p50'])} median, {fmt.duration(seen['max'])} at most"
 
 
-def facts(summary: Document) -> list[tuple[str, str]]:
-    """The lines under the bar: label and text."""
-    rows = [
-        ("waited for", waited_for(summary)),
 _BOUNDARIES = {"gpu": "GPU only", "server": "whole server", "facility": "with the data centre's overhead"}
 _SOURCES = {"measured": "measured", "config": "agentprof.yaml", "ecologits": "EcoLogits"}
 
@@ -270,17 +266,21 @@ def _spread(rate: Mapping[str, Any]) -> str:
     return f"{fmt.rate(rate['p50'])} median, {fmt.rate(rate['min'])} slowest ({rate['n']:,} calls)"
 
 
+def facts(summary: Document) -> list[tuple[str, str]]:
+    """The lines under the bar: label and text."""
+    rows = [
+        ("waited for", waited_for(summary)),
         ("cost", cost(summary)),
         ("tokens", tokens(summary)),
         ("calls", calls(summary)),
+        ("energy", energy(summary)),
         ("retries", retries(summary)),
         ("first token", first_token(summary)),
+        ("tokens/s", speed(summary)),
         ("labels", ", ".join(f"{key}={value}" for key, value in summary["labels"].items())),
     ]
-        ("energy", energy(summary)),
     return [(label, text) for label, text in rows if text]
 
-        ("tokens/s", speed(summary)),
 
 def warnings(summary: Document) -> list[str]:
     """One line a warning."""

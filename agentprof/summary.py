@@ -111,11 +111,6 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Over the generation time of the calls that have both."""
 
 
-class Warn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A doubt about the numbers, and how often it arose."""
-
-    code: str
-    count: int
 class EnergyRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The calls whose energy is known in one way, of one boundary."""
 
@@ -131,6 +126,11 @@ class EnergyRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls: int
 
 
+class Warn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A doubt about the numbers, and how often it arose."""
+
+    code: str
+    count: int
     detail: str
 
 
@@ -185,11 +185,6 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inter_token_ns: Quantiles | None
     energy_j: Joules | None
     warnings: list[Warn]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON types: costs as decimal strings."""
-        found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(self, builtin_types=(Decimal,)))
-        return found
     advice: list[Warn] = []
     """What would tell more; `count` calls would have it."""
     energy: list[EnergyRow] = []
@@ -199,6 +194,11 @@ class TaskSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     token_rates: dict[str, Rate | None] = {}
     """`prefill`: input not read from a cache; `generation`: output after the first token. What the calls got of
     their engines, beside other requests. Empty: added up before rates were."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as JSON types: costs as decimal strings."""
+        found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(self, builtin_types=(Decimal,)))
+        return found
 
     def __str__(self) -> str:
         from agentprof._render import as_text

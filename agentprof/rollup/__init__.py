@@ -15,8 +15,8 @@ from agentprof.money import EXACT
 from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
-from agentprof.rollup.missing import has_unpriced_media
 from agentprof.rollup.energy import energy_fields
+from agentprof.rollup.missing import has_unpriced_media
 from agentprof.rollup.overlap import overlap
 from agentprof.rollup.passes import PASSES
 from agentprof.rollup.profile import Profile, on_timeline, profiled
@@ -28,8 +28,8 @@ from agentprof.rollup.totals import (
     cost_fields,
     estimated_calls,
     model_rows,
-    tool_rows,
     token_rates,
+    tool_rows,
 )
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.warnings import count_misplaced, described

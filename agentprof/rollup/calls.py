@@ -49,12 +49,6 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """As the provider names it; `batch` for a result of a batch, whose times nobody knows."""
     cost_usd: Decimal | None
     unpriced: list[str]
-    input_bytes: dict[str, int]
-    """Sizes of the sections of the request that it has; empty: unknown."""
-    tools_offered: int | None
-    fingerprint: str | None
-    """Calls of one task that have the same asked the same."""
-    scope: str
     energy_j: Joules | None
     energy_source: str | None
     """`config` or `ecologits`; None: its energy is not known."""
@@ -65,6 +59,12 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     prefill_tokens_per_s: float | None
     """What this call got of the engine, beside other requests; None where it is not measured."""
     generation_tokens_per_s: float | None
+    input_bytes: dict[str, int]
+    """Sizes of the sections of the request that it has; empty: unknown."""
+    tools_offered: int | None
+    fingerprint: str | None
+    """Calls of one task that have the same asked the same."""
+    scope: str
     service: str | None
 
 
@@ -83,13 +83,13 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
         if call is None:
             continue
         phases: dict[str, int] = {}
+        speed = rates(call, profile.segments[id(node)])
         for segment in profile.segments[id(node)]:
             phases[segment.name] = phases.get(segment.name, 0) + segment.ns
         rows.append(
             CallRow(
                 task_id=task_id,
                 trace_id=node.span.trace_id,
-        speed = rates(call, profile.segments[id(node)])
                 span_id=node.span.span_id,
                 path=list(paths[id(node)]),
                 model=call.model,
@@ -113,6 +113,12 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 service_tier=call.service_tier,
                 cost_usd=cost_of(node),
                 unpriced=list(call.cost.unpriced) if call.cost is not None else [],
+                energy_j=joules_of(node),
+                energy_source=call.energy.source if call.energy is not None else None,
+                energy_boundary=call.energy.boundary if call.energy is not None else None,
+                energy_covers=call.energy.covers if call.energy is not None else None,
+                prefill_tokens_per_s=speed.prefill_tokens_per_s,
+                generation_tokens_per_s=speed.generation_tokens_per_s,
                 input_bytes=call.input_bytes,
                 tools_offered=call.tools_offered,
                 fingerprint=call.fingerprint,
@@ -121,9 +127,3 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
             )
         )
     return rows
-                energy_j=joules_of(node),
-                energy_source=call.energy.source if call.energy is not None else None,
-                energy_boundary=call.energy.boundary if call.energy is not None else None,
-                energy_covers=call.energy.covers if call.energy is not None else None,
-                prefill_tokens_per_s=speed.prefill_tokens_per_s,
-                generation_tokens_per_s=speed.generation_tokens_per_s,

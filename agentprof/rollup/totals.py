@@ -169,11 +169,6 @@ def _rate(nodes: list[Node], profile: Profile) -> float | None:
     return round(tokens / (ns / 1e9), 3) if ns else None
 
 
-def _instants(calls: Sequence[Node], field: str) -> Quantiles | None:
-    found = [getattr(node.call, field) for node in calls if node.call is not None]
-    return quantiles([instant for instant in found if instant is not None])
-
-
 def token_rates(calls: Sequence[Node], profile: Profile) -> dict[str, Rate | None]:
     """What the calls got of their engines: of the prompts and of the answers, over the calls that tell."""
     found = [rates(node.call, profile.segments[id(node)]) for node in calls if node.call is not None]
@@ -188,6 +183,11 @@ def _spread(found: Iterable[float | None]) -> Rate | None:
     if not known:
         return None
     return Rate(n=len(known), min=known[0], p50=nearest_rank(known, 0.5), max=known[-1])
+
+
+def _instants(calls: Sequence[Node], field: str) -> Quantiles | None:
+    found = [getattr(node.call, field) for node in calls if node.call is not None]
+    return quantiles([instant for instant in found if instant is not None])
 
 
 def _gaps(calls: Sequence[Node]) -> Quantiles | None:

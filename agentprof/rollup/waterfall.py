@@ -51,13 +51,13 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     first_token_ns: int | None
     tokens: Tokens
     cost_usd: Decimal | None
-    has_content: bool
-    """What was said in it is kept beside it."""
     energy_j: Joules | None
     """Of a call."""
     prefill_tokens_per_s: float | None
     """Of a call: what it got of the engine, beside other requests; None where it is not measured."""
     generation_tokens_per_s: float | None
+    has_content: bool
+    """What was said in it is kept beside it."""
 
 
 class Waterfall(NamedTuple):
@@ -103,17 +103,13 @@ def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> 
             first_token_ns=node.call.first_token_ns if node.call is not None else None,
             tokens=tokens_of(node),
             cost_usd=cost_of(node),
+            energy_j=joules_of(node),
+            **_speed(node, profile)._asdict(),
             has_content=bool(node.span.content),
         )
         for node, depth, _ in kept
     ]
-            energy_j=joules_of(node),
-            **_speed(node, profile)._asdict(),
     return Waterfall(rows, len(ordered))
-
-
-_Placed = tuple[Node, int, int]
-"""A node, its depth, and where in the list the row above it stands (-1: none)."""
 
 
 def _speed(node: Node, profile: Profile) -> Rates:
@@ -146,6 +142,10 @@ def _as_nodes(profile: Profile) -> dict[int, Node]:
     for row in above.values():
         row.children.sort(key=lambda node: node.order)
     return made
+
+
+_Placed = tuple[Node, int, int]
+"""A node, its depth, and where in the list the row above it stands (-1: none)."""
 
 
 def _in_tree_order(root: Node) -> list[_Placed]:
