@@ -9,7 +9,7 @@ from typing import Any
 
 from agentprof.rollup.again import Again, again_fields
 from agentprof.rollup.missing import abandoned_attempts, missing_from, without_usage
-from agentprof.rollup.profile import InferredTool, Profile
+from agentprof.rollup.profile import Profile
 from agentprof.rollup.quantiles import histogram_quantiles, nearest_rank, quantiles
 from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import Sums, cost_of
