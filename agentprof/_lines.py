@@ -194,12 +194,16 @@ def _known(number: int | None) -> str:
 
 
 def calls(summary: Document) -> str:
-    """Model calls and attempts, tool runs, and errors of both."""
+    """Model calls and attempts, tool runs and the time of those that nothing marks, and errors of both."""
     text = fmt.plural(summary["calls"], "model call") if summary["calls"] else "no model calls"
     if summary["attempts"] is not None and summary["attempts"] != summary["calls"]:
         text += f" in {fmt.plural(summary['attempts'], 'attempt')}"
     runs = sum(tool["runs"] for tool in summary["tools"].values())
-    text += f", {fmt.plural(runs, 'tool run')}"
+    inferred_ns = sum(tool.get("inferred_ns", 0) for tool in summary["tools"].values())
+    if runs or not inferred_ns:
+        text += f", {fmt.plural(runs, 'tool run')}"
+    if inferred_ns:
+        text += f", {fmt.duration(inferred_ns)} of tools inferred"
     errors = summary["errors"]
     failed = [fmt.plural(errors[kind], f"{kind} error") for kind in ("call", "tool") if errors[kind]]
     return ", ".join([text, *failed])

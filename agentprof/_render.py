@@ -98,7 +98,13 @@ def profile(document: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
 
 def indented(node: Mapping[str, Any]) -> str:
     """The name of a row under those above it."""
-    return "  " * min(len(node["path"]) - 1, _DEPTH) + str(node["path"][-1])
+    return "  " * min(len(node["path"]) - 1, _DEPTH) + shown_name(node)
+
+
+def shown_name(node: Mapping[str, Any]) -> str:
+    """The name of a row, and whether some of its time is inferred."""
+    name = str(node["path"][-1])
+    return f"{name} (inferred)" if node.get("inferred_ns") else name
 
 
 def _tokens(figures: dict[str, Any]) -> str:
@@ -159,7 +165,7 @@ def _html_nodes(document: dict[str, Any]) -> str:
     for node, cost in profile(document):
         total, own = node["total"], node["self"]
         cells = (
-            node["path"][-1],
+            shown_name(node),
             fmt.duration(total["path_ns"]),
             fmt.duration(own["path_ns"]),
             f"{node['runs']:,}",

@@ -86,14 +86,19 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     errors: int
     self: NodeTotals
     total: NodeTotals
+    inferred_ns: int = 0
+    """Of the time of its own what is a tool's that no span tells of."""
 
 
 class ToolRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All runs of one tool."""
 
     runs: int
+    """Those that a span tells of."""
     errors: int
     busy_ns: int
+    inferred_ns: int = 0
+    """Of `busy_ns` what lies between an answer that asks for the tool and the request that carries its result."""
     cost_usd: Decimal | None
 
 

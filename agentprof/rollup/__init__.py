@@ -113,7 +113,7 @@ def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSu
         wall_ns=root.end - root.start,
         first_output_ns=_first_output(calls, root),
         timeline_ns=profile.timeline_ns,
-        overlap_ns=overlap(tree),
+        overlap_ns=overlap(tree, [(tool.start, tool.end) for tool in profile.inferred]),
         busy_ns=_busy(tree, profile),
         evidence_ns={part: dict(sorted(by.items())) for part, by in profile.evidence_ns.items()},
         estimates=[],
@@ -123,7 +123,7 @@ def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSu
             "task": (outcome == "failure") + _failed_sub_tasks(kept, sub_tasks),
         },
         nodes=nodes,
-        tools=tool_rows(tools),
+        tools=tool_rows(tools, profile.inferred),
         models=models,
         wasted=wasted(calls, tools, [*again.discarded, *tools_done_again.discarded]),
         warnings=described(tree.warnings, tree.faults),
@@ -206,4 +206,5 @@ def _busy(tree: Tree, profile: Profile) -> dict[str, int]:
             part = "step" if node.kind == "agent" else node.kind
             if part in busy:
                 busy[part] += node.end - node.start
+    busy["tool"] += sum([tool.end - tool.start for tool in profile.inferred])
     return busy

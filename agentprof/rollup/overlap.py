@@ -9,11 +9,15 @@ from agentprof.rollup.tree import Node, Tree
 Interval = tuple[int, int]
 
 
-def overlap(tree: Tree) -> dict[str, int]:
-    """Unions over whole calls and whole tool runs inside the wall: model + tool - both + neither = wall."""
+def overlap(tree: Tree, inferred: Iterable[Interval] = ()) -> dict[str, int]:
+    """Unions over whole calls and whole tool runs inside the wall: model + tool - both + neither = wall.
+
+    Args:
+        inferred: Time in the wall of tools that no span tells of.
+    """
     low, high = tree.root.start, tree.root.end
     model = _union(tree.of_kind("model"), low, high)
-    tool = _union(tree.of_kind("tool"), low, high)
+    tool = _merged(sorted([*_union(tree.of_kind("tool"), low, high), *inferred]))
     model_ns, tool_ns = _length(model), _length(tool)
     either_ns = _length(_merged(sorted((*model, *tool))))
     return {

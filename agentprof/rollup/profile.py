@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 from agentprof.model import Source
+from agentprof.rollup.inferred import TAKES, inferred_stretches, inside
 from agentprof.rollup.phases import Segment, fill_phases
 from agentprof.rollup.timeline import walk
 from agentprof.rollup.tree import OWNERS, Node, Tree
@@ -14,6 +16,16 @@ from agentprof.summary import EVIDENCED, TIMELINE
 _ON_TIMELINE = {"connect": "network", "client": "other"}
 _OWN_TIME = {"tool": "tool", "step": "step", "agent": "step", "human": "human"}
 _TIMED = OWNERS | {"wrapper"}
+
+
+class InferredTool(NamedTuple):
+    """Time on the timeline that tools took which no span tells of."""
+
+    row: Node
+    """The node in whose row of the profile the tool stands."""
+    name: str
+    start: int
+    end: int
 
 
 class Profile:
@@ -26,6 +38,8 @@ class Profile:
         """By id of the node that owns a row of the profile."""
         self.segments: dict[int, tuple[Segment, ...]] = {}
         """Of each call, by id of its node: its phases, whether or not they own time."""
+        self.inferred: list[InferredTool] = []
+        """By start; none at the same time as another."""
 
     def give(self, part: str, ns: int, source: Source) -> None:
         """Count time for a part of the timeline."""
@@ -40,6 +54,7 @@ def profiled(tree: Tree) -> Profile:
     profile = Profile()
     for call in tree.of_kind("model"):
         profile.segments[id(call)] = _segments(tree, call)
+    inferred = inferred_stretches(tree)
     timed: dict[int, Node] = {}
     rows: dict[int, Node] = {}
     for owner, start, end in walk(tree):
@@ -47,11 +62,17 @@ def profiled(tree: Tree) -> Profile:
         if owner.kind not in OWNERS:
             timed_by, row = _nearest(owner, timed, _TIMED), _nearest(owner, rows, OWNERS)
         ns = end - start
+        if inferred and timed_by.kind in TAKES:
+            for stretch in inside(inferred.get(id(timed_by), ()), start, end):
+                profile.inferred.append(InferredTool(row, stretch.name, stretch.start, stretch.end))
+                profile.give("tool", stretch.end - stretch.start, "inferred")
+                ns -= stretch.end - stretch.start
         profile.path_ns[id(row)] += ns
         if timed_by.kind == "model":
             _give_phases(profile, timed_by, start, end)
         else:
             profile.give(_OWN_TIME.get(timed_by.kind, "other"), ns, "observed")
+    profile.inferred.sort(key=lambda tool: tool.start)
     return profile
 
 

@@ -78,12 +78,13 @@ class Sums:
 class _Row:
     """A path of names: what its spans own, and the rows one name longer."""
 
-    __slots__ = ("below", "errors", "kind", "own", "path", "runs", "total")
+    __slots__ = ("below", "errors", "inferred_ns", "kind", "own", "path", "runs", "total")
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
         self.kind = kind
         self.runs = 0
+        self.inferred_ns = 0
         self.errors = 0
         self.own = Sums()
         self.total = self.own
@@ -92,9 +93,13 @@ class _Row:
 
     def child(self, node: Node) -> _Row:
         """The row of a node that stands below this row's nodes."""
-        row = self.below.get(node.title)
+        return self.named(node.title, _row_kind(node))
+
+    def named(self, name: str, kind: str) -> _Row:
+        """The row of a name below this row's; the first of a path says its kind."""
+        row = self.below.get(name)
         if row is None:
-            row = self.below[node.title] = _Row((*self.path, node.title), _row_kind(node))
+            row = self.below[name] = _Row((*self.path, name), kind)
         return row
 
     def add_up(self) -> None:
@@ -126,6 +131,14 @@ def node_rows(tree: Tree, profile: Profile, *, lacks_spans: bool = False) -> lis
                 row = row.child(node)
             _count(row, node, profile)
         rows[id(node)] = row
+    for tool in profile.inferred:
+        row = rows[id(tool.row)]
+        if len(row.path) < DEPTH_LIMIT:
+            row = row.named(tool.name, "tool")
+        ns = tool.end - tool.start
+        row.own.path_ns += ns
+        row.own.busy_ns += ns
+        row.inferred_ns += ns
     top.add_up()
     return [_node_row(row) for row in _in_order(top)]
 
@@ -134,7 +147,13 @@ def _node_row(row: _Row) -> NodeRow:
     own = row.own.totals()
     total = own if row.total is row.own else row.total.totals()
     return NodeRow(
-        path=list(row.path), kind=row.kind, runs=row.runs, errors=row.errors, self=own, total=total
+        path=list(row.path),
+        kind=row.kind,
+        runs=row.runs,
+        errors=row.errors,
+        self=own,
+        total=total,
+        inferred_ns=row.inferred_ns,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentprof.rollup.again import Again, again_fields
 from agentprof.rollup.missing import abandoned_attempts, missing_from, without_usage
-from agentprof.rollup.profile import Profile
+from agentprof.rollup.profile import InferredTool, Profile
 from agentprof.rollup.quantiles import histogram_quantiles, nearest_rank, quantiles
 from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import Sums, cost_of
@@ -104,11 +104,15 @@ def calls_with_other_total(calls: Sequence[Node]) -> int:
     return sum(usage is not None and usage.total_differs for usage in usages)
 
 
-def tool_rows(tools: Sequence[Node]) -> dict[str, ToolRow]:
-    """All runs of each tool, by its name."""
+def tool_rows(tools: Sequence[Node], inferred: Iterable[InferredTool] = ()) -> dict[str, ToolRow]:
+    """All runs of each tool, by its name, and the time of those that no span tells of."""
     by_name: dict[str, list[Node]] = {}
     for node in tools:
         by_name.setdefault(node.title, []).append(node)
+    inferred_ns: dict[str, int] = {}
+    for tool in inferred:
+        by_name.setdefault(tool.name, [])
+        inferred_ns[tool.name] = inferred_ns.get(tool.name, 0) + tool.end - tool.start
     rows = {}
     for name, runs in sorted(by_name.items()):
         sums = Sums()
@@ -117,7 +121,8 @@ def tool_rows(tools: Sequence[Node]) -> dict[str, ToolRow]:
         rows[name] = ToolRow(
             runs=len(runs),
             errors=sum(node.error for node in runs),
-            busy_ns=sum(node.end - node.start for node in runs),
+            busy_ns=sum(node.end - node.start for node in runs) + inferred_ns.get(name, 0),
+            inferred_ns=inferred_ns.get(name, 0),
             cost_usd=sums.cost_usd,
         )
     return rows

@@ -32,7 +32,7 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
 
     trace_id: str
     span_id: str
-    """Empty where no span stands for the task."""
+    """Empty where no span stands for the task or for a tool."""
     depth: int
     """0 for the task; a row hangs from the nearest one above it that has one less."""
     kind: str
@@ -48,6 +48,8 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int | None
     phases: list[PhaseRow]
     """Of a call."""
+    inferred: bool
+    """Time of tools that no span tells of."""
     first_token_ns: int | None
     tokens: Tokens
     cost_usd: Decimal | None
@@ -81,6 +83,7 @@ def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> 
     """
     tree = plain_tree(task_id, spans)
     profile = profiled(tree)
+    inferred = _as_nodes(profile)
     ordered = _in_tree_order(tree.root)
     kept = ordered if limit is None or len(ordered) <= limit else _longest(ordered, limit)
     rows = [
@@ -100,6 +103,7 @@ def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> 
             phases=[
                 PhaseRow(name=s.name, ns=s.ns, source=s.source) for s in profile.segments.get(id(node), ())
             ],
+            inferred=id(node) in inferred,
             first_token_ns=node.call.first_token_ns if node.call is not None else None,
             tokens=tokens_of(node),
             cost_usd=cost_of(node),
@@ -116,6 +120,32 @@ def _speed(node: Node, profile: Profile) -> Rates:
     if node.kind != "model" or node.call is None:
         return Rates(None, None)
     return rates(node.call, profile.segments[id(node)])
+
+
+def _as_nodes(profile: Profile) -> dict[int, Node]:
+    """Nodes, by their ids, for the tools that no span tells of, each below the one whose time it took."""
+    made: dict[int, Node] = {}
+    above: dict[int, Node] = {}
+    for tool in profile.inferred:
+        trace_id = tool.row.span.trace_id
+        node = Node(
+            Span(
+                trace_id=trace_id,
+                span_id="",
+                name=tool.name,
+                title=tool.name,
+                start_ns=tool.start,
+                end_ns=tool.end,
+                kind="tool",
+            )
+        )
+        profile.path_ns[id(node)] = tool.end - tool.start
+        tool.row.children.append(node)
+        made[id(node)] = node
+        above[id(tool.row)] = tool.row
+    for row in above.values():
+        row.children.sort(key=lambda node: node.order)
+    return made
 
 
 def _as_nodes(profile: Profile) -> dict[int, Node]:

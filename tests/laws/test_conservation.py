@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hypothesis import given
-from support.generated import task_spans
+from support.generated import agent_loops, task_spans
 from support.spans import TASK
 
 from agentprof.model import Span
@@ -14,7 +14,7 @@ from agentprof.rollup.calls import call_rows
 from agentprof.summary import EVIDENCED, TOKENS, NodeTotals, TaskSummary
 
 
-@given(task_spans())
+@given(task_spans() | agent_loops())
 def test_every_nanosecond_of_the_wall_has_one_owner(spans: list[Span]) -> None:
     """The parts of the timeline, how they are known, and the overlap view all sum to the same wall."""
     summary = roll_up(TASK, spans)
@@ -35,7 +35,7 @@ def test_phases_fill_every_call(spans: list[Span]) -> None:
         assert min(row.phases_ns.values(), default=0) >= 0
 
 
-@given(task_spans())
+@given(task_spans() | agent_loops())
 def test_selfs_sum_to_the_totals(spans: list[Span]) -> None:
     """Of time on the timeline, busy time, calls, tokens and cost, for the task and for each row of it."""
     summary = roll_up(TASK, spans)

@@ -12,6 +12,7 @@ from support.spans import TASK, call, cost, span, step, task, tool, usage
 from agentprof.model import Span
 from agentprof.rollup import roll_up
 
+_UNKNOWN_TO_OTHERS: dict[str, Any] = {"tool_calls": (), "tool_call_ids": (), "tool_result_ids": ()}
 FIELDS = ("calls", "tokens", "cost_usd", "cost_complete", "calls_without_usage", "models")
 
 
@@ -23,6 +24,7 @@ def loops(draw: st.DrawFn) -> list[Span]:
         start = draw(st.integers(0, 700)) * 1_000_000
         length = draw(st.integers(20, 200)) * 1_000_000
         tokens = usage(draw(st.integers(1, 99)), draw(st.integers(1, 99)))
+        asks = draw(st.booleans())
         spans.append(
             call(
                 f"c{i}",
@@ -34,6 +36,9 @@ def loops(draw: st.DrawFn) -> list[Span]:
                 usage=tokens,
                 cost=cost(f"0.00{i + 1}"),
                 scope="one",
+                tool_calls=("look",) if asks else (),
+                tool_call_ids=(str(i),) if asks else (),
+                tool_result_ids=tuple(str(before) for before in range(i)),
             )
         )
         if draw(st.booleans()):
@@ -112,6 +117,22 @@ def test_what_agents_and_runs_repeat_is_not_added(spans: list[Span], levels: int
         around = call("around", 0, 900_000_000, "root", usage=usage(10_000, 10_000), scope="framework")
         inside = [msgspec.structs.replace(s, parent_id="around") if s.span_id == "loop" else s for s in spans]
         assert _counts(roll_up(TASK, [*inside, around])) == _counts(expected)
+
+
+@given(loops(), st.data())
+def test_tool_time_of_a_call_seen_again_counts_once(spans: list[Span], data: st.DataObject) -> None:
+    """Another view beside it, as long as the call itself, neither adds to the tools' time nor takes from it."""
+    expected = roll_up(TASK, spans)
+    seen = list(spans)
+    for found in spans:
+        if found.kind == "model" and data.draw(st.booleans()):
+            known = msgspec.structs.replace(found.call, **_UNKNOWN_TO_OTHERS) if found.call else None
+            seen.append(msgspec.structs.replace(found, span_id=f"{found.span_id}-2", scope="two", call=known))
+    summary = roll_up(TASK, seen)
+    assert summary.timeline_ns == expected.timeline_ns
+    assert summary.evidence_ns == expected.evidence_ns
+    assert summary.tools == expected.tools
+    assert expected.timeline_ns["tool"] >= sum(row.inferred_ns for row in expected.tools.values())
 
 
 def _counts(summary: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from support.generated import task_spans
+from support.generated import agent_loops, task_spans
 from support.spans import TASK
 
 from agentprof.model import Facts, OutcomeFact, Span
@@ -24,7 +24,7 @@ facts = st.lists(
 )
 
 
-@given(task_spans(), st.data())
+@given(task_spans() | agent_loops(), st.data())
 def test_order_and_copies_do_not_matter(spans: list[Span], data: st.DataObject) -> None:
     """Spans and facts shuffled, some twice, give an equal summary and equal rows of calls."""
     recorded = data.draw(facts)

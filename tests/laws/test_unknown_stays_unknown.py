@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.generated import task_spans, without_usage
+from support.generated import agent_loops, task_spans, without_results, without_usage
 from support.spans import TASK, call, task
 
 from agentprof.model import Span
 from agentprof.rollup import roll_up
 from agentprof.rollup.calls import call_rows
-from agentprof.summary import TOKENS
+from agentprof.summary import TIMELINE, TOKENS
 
 
 @given(task_spans())
@@ -62,6 +62,27 @@ def test_a_call_nobody_divided_is_not_divided(duration_ns: int, error: bool, see
         assert summary.timeline_ns["queue"] == summary.timeline_ns["prefill"] == 0
         assert summary.timeline_ns["wait"] == seen_ns
         assert summary.timeline_ns["generation"] == duration_ns - seen_ns
+
+
+@given(task_spans() | agent_loops())
+def test_what_is_marked_keeps_its_time_beside_inferred_tools(spans: list[Span]) -> None:
+    """Where no result was sent no tool is inferred; where one was, only idle time of tasks and steps is its."""
+    silent = roll_up(TASK, [without_results(span) for span in spans])
+    told = roll_up(TASK, spans)
+    assert "inferred" not in silent.evidence_ns["tool"]
+    assert all(not row.inferred_ns for row in silent.nodes)
+    inferred = told.evidence_ns["tool"].get("inferred", 0)
+    assert told.timeline_ns["tool"] == silent.timeline_ns["tool"] + inferred
+    idle = {"step", "other"}
+    assert sum(silent.timeline_ns[part] - told.timeline_ns[part] for part in idle) == inferred
+    assert min(silent.timeline_ns[part] - told.timeline_ns[part] for part in idle) >= 0
+    for part in set(TIMELINE) - idle - {"tool"}:
+        assert told.timeline_ns[part] == silent.timeline_ns[part]
+    assert sum(row.inferred_ns for row in told.nodes) == inferred
+    assert sum(row.inferred_ns for row in told.tools.values()) == inferred
+    assert {name: row.runs for name, row in told.tools.items() if row.runs} == {
+        name: row.runs for name, row in silent.tools.items()
+    }
 
 
 @given(task_spans())

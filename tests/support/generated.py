@@ -9,13 +9,23 @@ from typing import Any
 from hypothesis import strategies as st
 from support.spans import TASK, call, cost, failed, http, span, step, task, tool, usage
 
-from agentprof.model import SOURCES, Call, Phase, Span, TaskMark
+from agentprof.model import NO_ID, SOURCES, Call, Phase, Span, TaskMark
 
 TRACES = ("0" * 31 + "1", "0" * 31 + "2")
 LATEST = 40
 
 tokens = st.none() | st.integers(0, 50)
 statuses = st.sampled_from(["429", "500", "timeout", "connection", "cut"])
+tool_names = st.sampled_from(["s1", "s2", "look"])
+results = st.sampled_from(["1", "2", "3", "=look", "3=s1"])
+
+
+@st.composite
+def tools_asked(draw: st.DrawFn) -> dict[str, Any]:
+    """Tools an answer asks for, with ids that are given out again, with none, or not told at all."""
+    names = draw(st.lists(tool_names, max_size=3))
+    ids = draw(st.lists(st.sampled_from(["1", "2", "3", NO_ID]), min_size=len(names), max_size=len(names)))
+    return {"tool_calls": tuple(names), "tool_call_ids": tuple(ids) if draw(st.booleans()) else ()}
 
 
 @st.composite
@@ -51,6 +61,8 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
         "response_id": draw(st.sampled_from([None, "r1", "r2", "r3"])),
         "model": draw(st.sampled_from(["m1", "m2"])),
         "fingerprint": draw(st.sampled_from([None, "f1", "f2", "k1-f1", "k2-f1"])),
+        **draw(tools_asked()),
+        "tool_result_ids": tuple(draw(st.lists(results, max_size=3))),
     }
 
 
@@ -119,9 +131,63 @@ def task_spans(draw: st.DrawFn, max_spans: int = 14) -> list[Span]:
     return spans
 
 
+@st.composite
+def agent_loops(draw: st.DrawFn) -> list[Span]:
+    """Agents that call tools in turn, at once with others, with marks of any kind between, some in steps of
+    their own; ids of calls may be alike, results may come late, twice or never."""
+    mark = TaskMark(id=TASK)
+    spans = [task("root", 0, 10 * LATEST)]
+    for agent in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, LATEST))
+        owner = draw(st.sampled_from(["root", f"g{agent}"]))
+        turns: list[Span] = []
+        waiting: tuple[str, ...] = ()
+        for turn in range(draw(st.integers(1, 4))):
+            end = at + draw(st.integers(1, 9))
+            names = tuple(draw(st.lists(tool_names, max_size=2)))
+            ids = tuple(
+                draw(st.sampled_from(["1", f"{agent}-{turn}-{place}"])) for place in range(len(names))
+            )
+            turns.append(
+                call(
+                    f"c{agent}-{turn}",
+                    at,
+                    end,
+                    owner,
+                    task=mark,
+                    tool_calls=names,
+                    tool_call_ids=ids,
+                    tool_result_ids=waiting,
+                )
+            )
+            waiting = draw(st.sampled_from([ids, ids, ids, (), waiting]))
+            at = end + draw(st.integers(0, 20))
+            for between in range(draw(st.integers(0, 2))):
+                start = draw(st.integers(end, at))
+                make = draw(st.sampled_from([step, tool, span]))
+                name = f"x{agent}-{turn}-{between}"
+                title = draw(tool_names)
+                turns.append(make(name, start, draw(st.integers(start, at)), owner, task=mark, title=title))
+        if owner != "root":
+            kind = draw(st.sampled_from(["agent", "step", "human", "tool", "other"]))
+            first = min(found.start_ns for found in turns)
+            spans.append(span(owner, first, at, "root", kind=kind, task=mark))
+        spans += turns
+    return spans
+
+
 def without_usage(found: Span) -> Span:
     """The same call, its usage and price unknown."""
     import msgspec
 
     known: Call = msgspec.structs.replace(found.call, usage=None, cost=None) if found.call else Call()
     return msgspec.structs.replace(found, call=known)
+
+
+def without_results(found: Span) -> Span:
+    """The same call, carrying no results of tools."""
+    import msgspec
+
+    if found.call is None:
+        return found
+    return msgspec.structs.replace(found, call=msgspec.structs.replace(found.call, tool_result_ids=()))

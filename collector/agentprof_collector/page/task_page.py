@@ -7,7 +7,7 @@ from typing import Any
 
 from agentprof import _format as fmt
 from agentprof import _lines
-from agentprof._render import node_cost, profile, sum_tokens
+from agentprof._render import node_cost, profile, shown_name, sum_tokens
 from agentprof_collector.page import bars, form, links
 from agentprof_collector.page.times import moment
 from agentprof_collector.page.waterfall import waterfall_view
@@ -126,7 +126,7 @@ def _node(node: Mapping[str, Any], cost: str, wall_ns: int) -> dict[str, Any]:
     scale = bars.Scale(0, wall_ns)
     return {
         "depth": min(len(node["path"]) - 1, _DEPTH),
-        "name": node["path"][-1] or "(no name)",
+        "name": shown_name(node) or "(no name)",
         "path": " / ".join(node["path"]),
         "kind": node["kind"],
         "runs": fmt.count(node["runs"]),
@@ -170,6 +170,7 @@ def _tools(task: Mapping[str, Any]) -> dict[str, Any]:
         lambda row: {
             "runs": fmt.count(row["runs"]),
             "errors": fmt.count(row["errors"]) if row["errors"] else "",
+            "inferred": fmt.duration(row["inferred_ns"]) if row.get("inferred_ns") else "",
             "busy": fmt.duration(row["busy_ns"]),
             "cost": fmt.UNKNOWN if row["cost_usd"] is None else fmt.money(row["cost_usd"]),
         },

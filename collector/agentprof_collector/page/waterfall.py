@@ -35,7 +35,7 @@ def _row(row: Mapping[str, Any], scale: Scale) -> dict[str, Any]:
     return {
         "depth": min(row["depth"], _DEPTH),
         "kind": row["kind"],
-        "name": row["name"] or "(no name)",
+        "name": (row["name"] or "(no name)") + (" (inferred)" if row["inferred"] else ""),
         "error": row["error"],
         "error_type": row["error_type"] or "error",
         "service": row["service"] or "",

@@ -1,0 +1,232 @@
+"""Tool time that nothing marks: between an answer that asks for tools and the request that carries their results.
+
+Such a stretch is time of the span below which both calls stand, and only where that span would own the instant
+itself: whatever is marked in between, a tool, a step, another call, a wait for a person, keeps its time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from agentprof.model import NO_ID
+from agentprof.rollup.tree import OWNERS, Node, Tree
+
+TAKES = frozenset({"task", "agent", "step", "wrapper"})
+"""Kinds of spans whose own time may be that of a tool: they say who asked, not what was done."""
+
+_TIMED = OWNERS | {"wrapper"}
+_NAMED = 4
+"""Names of tools that ran at once and are told one by one."""
+_CLIMBED = 64
+_AT_ONCE = 400
+"""Marked tools that are looked at for one answer."""
+
+
+class Stretch(NamedTuple):
+    """A piece of time in which the tools of one answer ran."""
+
+    start: int
+    end: int
+    name: str
+
+
+class _Asked:
+    """A tool that an answer asks for, until a request carries its result."""
+
+    __slots__ = ("call", "name", "taken")
+
+    def __init__(self, call: Node, name: str) -> None:
+        self.call = call
+        self.name = name
+        self.taken = False
+
+
+class Ran(NamedTuple):
+    """A tool, the answer that asks for it, and the request that carries its result."""
+
+    name: str
+    answer: Node
+    request: Node
+
+
+def inferred_stretches(tree: Tree) -> dict[int, list[Stretch]]:
+    """By id of the span whose own time they may take, in order, none inside another."""
+    calls = tree.of_kind("model")
+    if not any(node.call is not None and node.call.tool_result_ids for node in calls):
+        return {}
+    by_answer: dict[int, list[Ran]] = {}
+    for ran in _matched(calls):
+        by_answer.setdefault(id(ran.answer), []).append(ran)
+    marked = _Marked(tree)
+    found: dict[int, list[Stretch]] = {}
+    for all_ran in by_answer.values():
+        whose = _common_owner(all_ran)
+        if whose is not None:
+            found.setdefault(id(whose), []).extend(_stretches(marked.left(all_ran, whose)))
+    return {owner: _disjoint(stretches) for owner, stretches in found.items()}
+
+
+def inside(stretches: Sequence[Stretch], start: int, end: int) -> Iterator[Stretch]:
+    """What of some time lies in stretches that follow each other."""
+    at = max(0, bisect_left(stretches, (start,)) - 1)
+    for stretch in islice(stretches, at, None):
+        if stretch.start >= end:
+            return
+        low, high = max(stretch.start, start), min(stretch.end, end)
+        if low < high:
+            yield Stretch(low, high, stretch.name)
+
+
+# --- which answer a result belongs to ------------------------------------------------------------
+class _Open:
+    """Tools asked for whose results were not sent yet, by what they are known by: the latest is taken first."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[tuple[object, ...], list[_Asked]] = {}
+
+    def add(self, node: Node, scope: int) -> None:
+        call = node.call
+        if call is None:
+            return
+        ids = call.tool_call_ids if len(call.tool_call_ids) == len(call.tool_calls) else ()
+        for place in range(len(call.tool_calls) - 1, -1, -1):
+            name = call.tool_calls[place]
+            known = ids[place] if ids else NO_ID
+            asked = _Asked(node, name)
+            keys: list[tuple[object, ...]] = [("name", name)]
+            keys.append(("bare", name) if known == NO_ID else ("id", known))
+            for key in keys:
+                self._stacks.setdefault(key, []).append(asked)
+                self._stacks.setdefault((*key, scope), []).append(asked)
+
+    def take(self, result: str, scope: int) -> _Asked | None:
+        """What a result belongs to: asked for in the same step or agent first, then anywhere."""
+        hashed, named, name = result.partition("=")
+        keys: list[tuple[object, ...]] = [("id", hashed)] if hashed else []
+        if named:
+            keys.append(("bare" if hashed else "name", name))
+        for key in keys:
+            asked = self._pop((*key, scope)) or self._pop(key)
+            if asked is not None:
+                asked.taken = True
+                return asked
+        return None
+
+    def _pop(self, key: tuple[object, ...]) -> _Asked | None:
+        stack = self._stacks.get(key)
+        while stack:
+            asked = stack.pop()
+            if not asked.taken:
+                return asked
+        return None
+
+
+def _matched(calls: Sequence[Node]) -> Iterator[Ran]:
+    """The tools whose results were sent; of several requests that carry one the first counts."""
+    answers = [node for node in calls if node.call is not None and node.call.tool_calls]
+    answers.sort(key=lambda node: (node.end, node.order))
+    requests = [node for node in calls if node.call is not None and node.call.tool_result_ids]
+    waiting, at = _Open(), 0
+    for request in sorted(requests, key=lambda node: node.order):
+        while at < len(answers) and answers[at].end <= request.start:
+            waiting.add(answers[at], _scope(answers[at]))
+            at += 1
+        for result in request.call.tool_result_ids if request.call is not None else ():
+            asked = waiting.take(result, _scope(request))
+            if asked is not None and asked.call.end < request.start:
+                yield Ran(asked.name, asked.call, request)
+
+
+def _scope(node: Node) -> int:
+    """The step, agent or task a call is made in."""
+    return id(next((above for above in islice(node.ancestors(), _CLIMBED) if above.kind in OWNERS), None))
+
+
+def _common_owner(all_ran: Iterable[Ran]) -> Node | None:
+    """The nearest span above an answer and all requests with its results, if its own time can be that of a tool."""
+    common: dict[int, Node] | None = None
+    for ran in all_ran:
+        for node in (ran.answer, ran.request):
+            above = {id(found): found for found in islice(node.ancestors(), _CLIMBED)}
+            common = above if common is None else {key: common[key] for key in common if key in above}
+    timed = next((node for node in (common or {}).values() if node.kind in _TIMED), None)
+    return timed if timed is not None and timed.kind in TAKES else None
+
+
+# --- what is marked all the same -----------------------------------------------------------------
+class _Marked:
+    """The tool runs of a task that a span tells of."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._runs = sorted(tree.of_kind("tool"), key=lambda node: node.order)
+        self._starts = [node.start for node in self._runs]
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        if self._runs:
+            ordered = [tree.root, *tree.top_down()]
+            for place, node in enumerate(ordered):
+                self._first[id(node)] = self._last[id(node)] = place
+            for node in reversed(ordered):
+                if node.parent is not None:
+                    above = id(node.parent)
+                    self._last[above] = max(self._last[above], self._last[id(node)])
+
+    def left(self, all_ran: list[Ran], whose: Node) -> list[Ran]:
+        """The tools of an answer without those that are marked: by their names, else as many as there are."""
+        answer, until = all_ran[0].answer, max(ran.request.start for ran in all_ran)
+        names = Counter(ran.name for ran in all_ran)
+        others = 0
+        for run in islice(self._runs, at := bisect_left(self._starts, answer.start), at + _AT_ONCE):
+            if run.start >= until:
+                break
+            if not self._is_below(run, whose):
+                continue
+            if names[run.title]:
+                names[run.title] -= 1
+            else:
+                others += 1
+        if names.total() <= others:
+            return []
+        left = []
+        for ran in sorted(all_ran, key=lambda ran: (-ran.request.start, ran.request.order)):
+            if names[ran.name]:
+                names[ran.name] -= 1
+                left.append(ran)
+        return left
+
+    def _is_below(self, run: Node, above: Node) -> bool:
+        return self._first[id(above)] < self._first[id(run)] <= self._last[id(above)]
+
+
+# --- from tools to stretches ---------------------------------------------------------------------
+def _stretches(all_ran: list[Ran]) -> Iterator[Stretch]:
+    """One to each request that carries results of an answer, named by the tools whose results are not sent before."""
+    ends = sorted({ran.request.start for ran in all_ran})
+    start = all_ran[0].answer.end if all_ran else 0
+    for end in ends:
+        yield Stretch(start, end, _name_of(ran.name for ran in all_ran if ran.request.start >= end))
+        start = end
+
+
+def _name_of(names: Iterable[str]) -> str:
+    """The tools by name, each once: what ran at once cannot be told apart."""
+    told = sorted(set(names))
+    if len(told) > _NAMED:
+        told[_NAMED - 1 :] = [f"{len(told) - _NAMED + 1} more"]
+    return " + ".join(told)
+
+
+def _disjoint(stretches: list[Stretch]) -> list[Stretch]:
+    """At every instant the one that started first; of equal ones the one that ends first, then the name."""
+    kept: list[Stretch] = []
+    until = 0
+    for stretch in sorted(stretches):
+        low = max(stretch.start, until)
+        if low < stretch.end:
+            kept.append(Stretch(low, stretch.end, stretch.name))
+            until = stretch.end
+    return kept
