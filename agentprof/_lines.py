@@ -6,7 +6,7 @@ Everything here takes a summary in its JSON form (`TaskSummary.to_dict()`), with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -287,9 +287,23 @@ def facts(summary: Document) -> list[tuple[str, str]]:
 
 
 def warnings(summary: Document) -> list[str]:
-    """One line a warning."""
+    """One line a warning, then one for each thing that would tell more."""
+    return _doubts([*summary["warnings"], *summary.get("advice", ())])
+
+
+def advice(summaries: Iterable[Document]) -> list[str]:
+    """One line for each thing that would tell more of several tasks, with the calls of all of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for summary in summaries:
+        for entry in summary.get("advice", ()):
+            known = found.setdefault(entry["code"], {**entry, "count": 0})
+            known["count"] += entry["count"]
+    return _doubts([found[code] for code in sorted(found)])
+
+
+def _doubts(entries: Iterable[Mapping[str, Any]]) -> list[str]:
     lines = []
-    for warning in summary["warnings"]:
+    for warning in entries:
         text = f"{warning['code']} ({warning['count']:,})" if warning["count"] != 1 else warning["code"]
         lines.append(f"{text}: {warning['detail']}" if warning["detail"] else text)
     return lines

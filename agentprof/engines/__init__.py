@@ -61,6 +61,12 @@ ENGINES: Final[tuple[Engine, ...]] = (
 )
 
 
+ADVICE: Final[dict[str, str]] = {
+    engine.NAME: engine.ADVICE for engine in (sglang, tensorrt_llm, dynamo, vllm)
+}
+"""What switches the times of an engine on, by its name; the others send theirs always, or have none."""
+
+
 def read_body(body: bytes, answer: Answer) -> None:
     """Note what the engine that made a body or an event reports in it, and which one it was."""
     for engine in ENGINES:

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentprof.model import Facts, Outcome, Span, TaskMark
 from agentprof.money import EXACT
+from agentprof.rollup.advice import advice
 from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies

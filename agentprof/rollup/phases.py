@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from agentprof.model import SOURCES, Call, Phase, Source
+from agentprof.model import Call, Phase, Source
+from agentprof.rollup.possible import STRENGTH, Times, is_reported
 
-_STRENGTH = {source: rank for rank, source in enumerate(SOURCES)}
-
-# What precedes the first token, in its order, with what gives way first where figures do not fit
+# What precedes the first token, in its order, and what gives way first where figures do not fit
 # and are known equally well.
 _BEFORE_TOKEN = ("connect", "network", "queue", "prefill")
-_GIVES_WAY = {"network": 0, "connect": 1, "queue": 2, "prefill": 3, "generation": 4, "model": 5}
+_GIVES_WAY = {"network": 0, "connect": 1, "queue": 2, "wait": 3, "prefill": 4, "generation": 5, "model": 6}
 
 
 class Segment(NamedTuple):
@@ -29,17 +28,33 @@ class Filled(NamedTuple):
     segments: tuple[Segment, ...]
     overflow: bool
     """Evidence was longer than the call and was cut."""
+    faults: tuple[str, ...] = ()
+    """Reported times that contradict what was seen, and are left out: `field: what is wrong`."""
 
 
-Divide = Callable[[Call, int], tuple[list[Segment], bool]]
+class _Last(NamedTuple):
+    """What is known of a last attempt."""
+
+    phases: Mapping[str, Phase]
+    length: int
+    queue_starts_late: bool
+
+    @property
+    def client_ns(self) -> int:
+        client = self.phases.get("client")
+        return client.ns if client is not None else 0
+
+    def those(self, names: tuple[str, ...]) -> dict[str, Phase]:
+        return {name: self.phases[name] for name in names if name in self.phases}
 
 
 def fill_phases(call: Call, duration_ns: int) -> Filled:
     """Divide a call of `duration_ns` into its failed attempts and the phases of its last attempt.
 
-    Measured phases keep their length as far as they fit, the weakest source giving way first. What is left
-    is named by where it must lie: before a seen first token `wait` (or `network`, or `queue`, where both
-    engine figures are known), after it generation; `model` where nothing divides it.
+    Measured phases keep their length as far as they fit, the weakest source giving way first; what the engine
+    reported and cannot be is left out and named. What is left is named by where it must lie: before a seen first
+    token `wait` (or `network`, or `queue`, where both engine figures are known), after it generation; `model` where
+    nothing divides it.
     """
     if not call.phases and not call.failed_attempts and call.first_token_ns is None:
         whole = Segment("model", duration_ns, "observed")
@@ -49,11 +64,14 @@ def fill_phases(call: Call, duration_ns: int) -> Filled:
         # The last attempt failed as well: what is left of the call is its tail.
         return Filled(_compact([*failed, Segment("failed_attempt", left, "observed")]), overflow)
     first_token = call.first_token_ns
-    divide: Divide = _without_first_token
-    if first_token is not None:
-        divide = _with_first_token(first_token - (duration_ns - left))
-    last, cut = divide(call, left)
-    return Filled(_compact([*failed, *last]), overflow or cut)
+    if first_token is None:
+        times = Times(call.phases, left, None)
+        last, cut = _without_first_token(_Last(times.known, left, call.queue_starts_late))
+    else:
+        seen = first_token - (duration_ns - left)
+        times = Times(call.phases, left, min(max(seen, 0), left))
+        last, cut = _with_first_token(_Last(times.known, left, call.queue_starts_late), seen)
+    return Filled(_compact([*failed, *last]), overflow or cut, tuple(times.faults))
 
 
 def _failed_attempts(call: Call, duration_ns: int) -> tuple[list[Segment], int, bool]:
@@ -68,80 +86,103 @@ def _failed_attempts(call: Call, duration_ns: int) -> tuple[list[Segment], int, 
     return segments, left, wanted > duration_ns
 
 
-def _with_first_token(first_token_ns: int) -> Divide:
-    """Divide the last attempt around its first token, `first_token_ns` after the attempt's start."""
-
-    def divide(call: Call, length: int) -> tuple[list[Segment], bool]:
-        seen = min(max(first_token_ns, 0), length)
-        client = call.phases.get("client")
-        client_ns = min(client.ns, length - seen) if client is not None else 0
-        generation = _generation(call.phases.get("generation"), length - seen - client_ns, length - client_ns)
-        known = {name: call.phases[name] for name in _BEFORE_TOKEN if name in call.phases}
-        before, cut = _fit(known, length - client_ns - generation.ns)
-        rest = length - client_ns - generation.ns - sum(phase.ns for phase in before.values())
-        segments = _rest_before_token(before, rest, call.queue_starts_late)
-        segments += [Segment("generation", *generation[:2]), Segment("client", client_ns, "observed")]
-        overflow = cut or first_token_ns > length or first_token_ns < 0
-        return segments, overflow or (client is not None and client.ns > length - seen)
-
-    return divide
-
-
-class _Length(NamedTuple):
-    ns: int
-    source: Source
+# --- around a first token ------------------------------------------------------------------------
+def _with_first_token(last: _Last, first_token_ns: int) -> tuple[list[Segment], bool]:
+    """Divide around the first token, `first_token_ns` after the attempt's start."""
+    length = last.length
+    seen = min(max(first_token_ns, 0), length)
+    client_ns = min(last.client_ns, length - seen)
+    generation, client_ns = _generation(last, length - seen, client_ns)
+    before, cut = _fit(last.those(_BEFORE_TOKEN), length - client_ns - generation.ns)
+    rest = length - client_ns - generation.ns - sum(phase.ns for phase in before.values())
+    segments = [
+        *_rest_before_token(last, before, rest),
+        generation,
+        Segment("client", client_ns, "observed"),
+    ]
+    overflow = cut or first_token_ns > length or first_token_ns < 0
+    return segments, overflow or last.client_ns > length - seen
 
 
-def _generation(known: Phase | None, after_token_ns: int, most_ns: int) -> _Length:
+def _generation(last: _Last, after_token_ns: int, client_ns: int) -> tuple[Segment, int]:
     """Generation fills what follows the first token; a longer figure from the server moves that token.
 
-    A token seen late, because a proxy held the stream back, does not shorten what the engine reports.
+    A token seen late, because a proxy held the stream back, does not shorten what the engine reports. But where the
+    program itself was slow to read, the engine generated while it did.
     """
-    if known is not None and _STRENGTH[known.source] < _STRENGTH["observed"] and known.ns >= after_token_ns:
-        return _Length(min(known.ns, most_ns), known.source)
-    return _Length(after_token_ns, "observed")
+    known = last.phases.get("generation")
+    seen_ns = after_token_ns - client_ns
+    if known is None or not is_reported(known) or known.ns < seen_ns:
+        return Segment("generation", seen_ns, "observed"), client_ns
+    client_ns -= min(client_ns, known.ns - seen_ns)
+    return Segment("generation", min(known.ns, last.length - client_ns), known.source), client_ns
 
 
-def _rest_before_token(before: dict[str, Phase], rest: int, queue_starts_late: bool) -> list[Segment]:
-    queue, prefill = before.get("queue"), before.get("prefill")
+def _rest_before_token(last: _Last, before: dict[str, Phase], rest: int) -> list[Segment]:
+    queue, prefill, wait = before.get("queue"), before.get("prefill"), last.phases.get("wait")
     named = [
         Segment(name, before[name].ns, before[name].source)
         for name in ("connect", "network")
         if name in before
     ]
     if queue is not None and prefill is not None:
-        name = "queue" if queue_starts_late else "network"
+        name = "queue" if last.queue_starts_late else "network"
         return [
             *named,
             Segment(name, rest, "derived"),
             Segment("queue", queue.ns, queue.source),
             Segment("prefill", prefill.ns, prefill.source),
         ]
-    wait = Segment("wait", rest, "observed")
     if queue is not None:
-        return [*named, Segment("queue", queue.ns, queue.source), wait]
+        return [*named, Segment("queue", queue.ns, queue.source), Segment("wait", rest, "observed")]
     if prefill is not None:
-        return [*named, wait, Segment("prefill", prefill.ns, prefill.source)]
-    return [*named, wait]
+        return [*named, Segment("wait", rest, "observed"), Segment("prefill", prefill.ns, prefill.source)]
+    if wait is not None:
+        kept = min(wait.ns, rest)
+        return [*named, Segment("network", rest - kept, "derived"), Segment("wait", kept, wait.source)]
+    model = last.phases.get("model")
+    if model is not None and "network" not in before:
+        # The server's whole time is known: what passed beside it was the way there and back.
+        away = min(max(last.length - last.client_ns - model.ns - sum(s.ns for s in named), 0), rest)
+        return [*named, Segment("network", away, "derived"), Segment("wait", rest - away, "observed")]
+    return [*named, Segment("wait", rest, "observed")]
 
 
-def _without_first_token(call: Call, length: int) -> tuple[list[Segment], bool]:
-    client = call.phases.get("client")
-    client_ns = min(client.ns, length) if client is not None else 0
-    room = length - client_ns
-    names: tuple[str, ...] = (*_BEFORE_TOKEN, "generation")
-    if "model" in call.phases and "generation" not in call.phases:
-        names = ("connect", "network", "model")
-    fitted, cut = _fit({name: call.phases[name] for name in names if name in call.phases}, room)
+# --- without one ---------------------------------------------------------------------------------
+def _without_first_token(last: _Last) -> tuple[list[Segment], bool]:
+    client_ns = min(last.client_ns, last.length)
+    room = last.length - client_ns
+    parts = ("wait",) if "wait" in last.phases else ("queue", "prefill")
+    if {"queue", "prefill"} <= last.phases.keys():
+        parts = ("queue", "prefill")
+    names = ("connect", "network", *parts, "generation")
+    fitted, cut = _fit(last.those(names), room)
     rest = room - sum(phase.ns for phase in fitted.values())
     segments = [Segment(name, fitted[name].ns, fitted[name].source) for name in names if name in fitted]
-    if "generation" in fitted or "model" in fitted:
-        # The parts of the engine are all there: what is left passed on the way to it and back.
-        segments.insert(0, Segment("network", rest, "derived"))
+    if "generation" in fitted:
+        segments.insert(*_rest_beside_parts(last, fitted, rest))
+    elif "model" in last.phases:
+        model = last.phases["model"]
+        inside = sum(fitted[name].ns for name in parts if name in fitted)
+        own = min(max(model.ns - inside, 0), rest)
+        segments.insert(0, Segment("network", rest - own, "derived"))
+        segments.append(Segment("model", own, model.source if not inside else "derived"))
     else:
         segments.append(Segment("model", rest, "observed"))
     segments.append(Segment("client", client_ns, "observed"))
     return segments, cut
+
+
+def _rest_beside_parts(last: _Last, fitted: dict[str, Phase], rest: int) -> tuple[int, Segment]:
+    """Where the rest stands, and what it is, where generation is known and perhaps what preceded it."""
+    if "wait" in fitted or ("queue" in fitted and "prefill" in fitted):
+        if last.queue_starts_late and "queue" in fitted:
+            return sum(name in fitted for name in ("connect", "network")), Segment("queue", rest, "derived")
+        return 0, Segment("network", rest, "derived")
+    if "prefill" in fitted or "queue" in fitted:
+        at = sum(name in fitted for name in ("connect", "network", "queue"))
+        return at, Segment("wait", rest, "observed")
+    return 0, Segment("network", rest, "derived")
 
 
 def _fit(known: dict[str, Phase], room: int) -> tuple[dict[str, Phase], bool]:
@@ -150,7 +191,7 @@ def _fit(known: dict[str, Phase], room: int) -> tuple[dict[str, Phase], bool]:
     if excess <= 0:
         return known, False
     fitted = dict(known)
-    for name in sorted(known, key=lambda name: (-_STRENGTH[known[name].source], _GIVES_WAY[name])):
+    for name in sorted(known, key=lambda name: (-STRENGTH[known[name].source], _GIVES_WAY[name])):
         given = min(excess, known[name].ns)
         fitted[name] = Phase(ns=known[name].ns - given, source=known[name].source)
         excess -= given
@@ -167,7 +208,7 @@ def _compact(segments: list[Segment]) -> tuple[Segment, ...]:
             continue
         if kept and kept[-1].name == segment.name and segment.name != "failed_attempt":
             last = kept.pop()
-            weaker = max(last.source, segment.source, key=_STRENGTH.__getitem__)
+            weaker = max(last.source, segment.source, key=STRENGTH.__getitem__)
             segment = Segment(segment.name, last.ns + segment.ns, weaker)
         kept.append(segment)
     return tuple(kept)

@@ -87,6 +87,7 @@ def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
     filled = fill_phases(node.call, node.end - node.start)
     if filled.overflow:
         tree.warn("phase_overflow")
+    tree.faulty((*node.call.timing_faults, *filled.faults))
     return filled.segments
 
 

@@ -52,11 +52,18 @@ class Tree:
         self.root = root
         self.nodes = nodes
         self.warnings: dict[str, int] = {}
+        self.faults: dict[str, int] = {}
+        """Reported times that cannot be, `field: what is wrong`, and how often."""
 
     def warn(self, code: str, count: int = 1) -> None:
         """Count a doubt about the numbers."""
         if count:
             self.warnings[code] = self.warnings.get(code, 0) + count
+
+    def faulty(self, faults: Iterable[str]) -> None:
+        """Count reported times that cannot be."""
+        for fault in faults:
+            self.faults[fault] = self.faults.get(fault, 0) + 1
 
     def of_kind(self, kind: str) -> list[Node]:
         """The nodes of a kind, in their order."""

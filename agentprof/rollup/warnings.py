@@ -26,6 +26,7 @@ DETAILS = {
     "not in this summary",
     "past_end": "spans run past the end of the task: cost and tokens count, the time does not",
     "phase_overflow": "measured phases were longer than their call and were cut",
+    "timing_faults": "reported times that cannot be are left out",
     "total_differs": "what the provider counted of these calls does not add up to its own total",
     "usage_estimated": "tokens and cost of these calls are an estimate from what was sent and received: nobody "
     "reported them, and reasoning that is not shown is not in them",
@@ -33,9 +34,28 @@ DETAILS = {
 """One sentence for each code."""
 
 
-def described(counts: Mapping[str, int]) -> list[Warn]:
-    """The warnings in the order of their codes."""
-    return [Warn(code=code, count=count, detail=DETAILS[code]) for code, count in sorted(counts.items())]
+_NAMED = 4
+"""Faults of reported times that are named."""
+
+
+def described(counts: Mapping[str, int], faults: Mapping[str, int]) -> list[Warn]:
+    """The warnings in the order of their codes.
+
+    Args:
+        faults: Reported times that cannot be, and how often each.
+    """
+    details = dict(DETAILS)
+    if faults:
+        counts = {**counts, "timing_faults": sum(faults.values())}
+        details["timing_faults"] += f" ({_most_frequent(faults)})"
+    return [Warn(code=code, count=count, detail=details[code]) for code, count in sorted(counts.items())]
+
+
+def _most_frequent(faults: Mapping[str, int]) -> str:
+    ordered = sorted(faults, key=lambda fault: (-faults[fault], fault))
+    more = len(ordered) - _NAMED
+    named = "; ".join(ordered[:_NAMED])
+    return f"{named}; and {more} more" if more > 0 else named
 
 
 def count_misplaced(tree: Tree) -> None:

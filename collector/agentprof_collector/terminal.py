@@ -131,6 +131,8 @@ def _draw_tasks(console: Console, document: Mapping[str, Any]) -> None:
         _groups(console, document)
     else:
         _tasks(console, document)
+    for line in _lines.advice(document["tasks"]):
+        console.print(Text.assemble(("! ", "bold"), line))
 
 
 def _tasks(console: Console, document: Mapping[str, Any]) -> None:
