@@ -76,3 +76,20 @@ def _sum(totals: list[NodeTotals]) -> dict[str, object]:
         counts = [count for t in totals if (count := t.tokens[name]) is not None]
         found[name] = sum(counts) if counts else None
     return found
+
+
+@given(task_spans() | agent_loops())
+def test_the_energy_of_a_task_is_that_of_its_calls(spans: list[Span]) -> None:
+    """To the microjoule, low never above high, by how it is known and all together; the others are counted."""
+    summary = roll_up(TASK, spans)
+    known = [row.energy_j for row in call_rows(TASK, spans) if row.energy_j is not None]
+    assert summary.calls_without_energy == summary.calls - len(known)
+    assert sum(row.calls for row in summary.energy) == len(known)
+    if summary.energy_j is None:
+        assert (known, summary.energy) == ([], [])
+        return
+    for bound, name in (("low", "low_j"), ("high", "high_j")):
+        total = round(summary.energy_j[bound] * 1e6)
+        assert sum(round(energy[bound] * 1e6) for energy in known) == total
+        assert sum(round(getattr(row, name) * 1e6) for row in summary.energy) == total
+    assert 0 <= summary.energy_j["low"] <= summary.energy_j["high"]

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from support.spans import TASK, call, cost, failed, http, span, step, task, tool, usage
 
-from agentprof.model import NO_ID, SOURCES, Call, Phase, Span, TaskMark
+from agentprof.model import NO_ID, SOURCES, Call, Energy, Phase, Span, TaskMark
 
 TRACES = ("0" * 31 + "1", "0" * 31 + "2")
 LATEST = 40
@@ -26,6 +26,16 @@ def tools_asked(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.lists(tool_names, max_size=3))
     ids = draw(st.lists(st.sampled_from(["1", "2", "3", NO_ID]), min_size=len(names), max_size=len(names)))
     return {"tool_calls": tuple(names), "tool_call_ids": tuple(ids) if draw(st.booleans()) else ()}
+
+
+energies = st.none() | st.builds(
+    lambda low, more, source: Energy(
+        low_uj=low, high_uj=low + more, source=source, boundary="gpu", covers="tokens", basis="1"
+    ),
+    st.integers(0, 10**9),
+    st.integers(0, 10**9),
+    st.sampled_from(["config", "ecologits"]),
+)
 
 
 @st.composite
@@ -51,6 +61,7 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
             | st.just(cost(None, "unknown_model"))
             | st.decimals(0, 1, places=9).map(lambda amount: cost(str(amount)))
         ),
+        "energy": draw(energies),
         "attempts": draw(st.sampled_from([None, len(attempts) + 1, len(attempts) or 1])),
         "failed_attempts": tuple(attempts),
         "phases": phases,

@@ -28,6 +28,9 @@ HARD_AMOUNTS = ("1E-30", "0.1234567890123456789012", "123456789012345.6", "-0.0"
 
 amounts = st.none() | st.sampled_from(AMOUNTS).map(Decimal) | st.decimals(0, 50, places=9)
 maybe = st.none() | st.integers(0, 2**40)
+energies = st.none() | st.builds(
+    lambda low, more: {"low": low / 1e6, "high": (low + more) / 1e6}, st.integers(0, 2**40), st.integers(0, 2**40)
+)
 
 
 @st.composite
@@ -54,6 +57,8 @@ def summaries(draw: st.DrawFn, hard: bool = False) -> list[TaskSummary]:
             cost_usd=draw(of_one),
             cost_complete=draw(st.booleans()),
             wasted={**base.wasted, "cost_usd": draw(of_one)},
+            energy_j=draw(energies),
+            calls_without_energy=draw(maybe),
         )
         for task_id in ids
     ]
