@@ -148,32 +148,6 @@ def _as_nodes(profile: Profile) -> dict[int, Node]:
     return made
 
 
-def _as_nodes(profile: Profile) -> dict[int, Node]:
-    """Nodes, by their ids, for the tools that no span tells of, each below the one whose time it took."""
-    made: dict[int, Node] = {}
-    above: dict[int, Node] = {}
-    for tool in profile.inferred:
-        trace_id = tool.row.span.trace_id
-        node = Node(
-            Span(
-                trace_id=trace_id,
-                span_id="",
-                name=tool.name,
-                title=tool.name,
-                start_ns=tool.start,
-                end_ns=tool.end,
-                kind="tool",
-            )
-        )
-        profile.path_ns[id(node)] = tool.end - tool.start
-        tool.row.children.append(node)
-        made[id(node)] = node
-        above[id(tool.row)] = tool.row
-    for row in above.values():
-        row.children.sort(key=lambda node: node.order)
-    return made
-
-
 _Placed = tuple[Node, int, int]
 """A node, its depth, and where in the list the row above it stands (-1: none)."""
 
