@@ -56,6 +56,8 @@ class RawUsage(msgspec.Struct):
     cost_details: CostDetails | None = None
     is_byok: bool | None = None
     cost_in_usd_ticks: int | None = None
+    service_tier: str | None = None
+    """Where Mistral says it."""
     server_tool_use: dict[str, Any] | None = None
     server_side_tool_usage_details: dict[str, Any] | None = None
     queue_time: msgspec.Raw = msgspec.Raw()
@@ -116,6 +118,8 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         media=_media(of_input, of_output),
         total_differs=differs,
     )
+    if raw.service_tier and not answer.service_tier:
+        answer.service_tier = raw.service_tier
     if len(raw.cost) or raw.cost_in_usd_ticks:
         cost_usd = _cost(raw)
         if cost_usd is not None:

@@ -91,8 +91,12 @@ def test_totals(recordings: Recordings) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_another_total_is_a_warning(recordings: Recordings) -> None:
     """From the bytes through the SDK to the summary of the task."""
-    client = openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", max_retries=0, timeout=20)
-    with recordings.served() as server, capture(), agentprof.task("listen") as task:
+    with (
+        openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", max_retries=0, timeout=20) as client,
+        recordings.served() as server,
+        capture(),
+        agentprof.task("listen") as task,
+    ):
         for name in DIFFERING:
             send(client.copy(base_url=server.url(name, "/v1")), server.store.by_name[name])
     summary = task.summary()
