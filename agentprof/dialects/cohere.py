@@ -204,10 +204,10 @@ def _note_tools(calls: Any, answer: Answer) -> None:
             name = function.get("name") if isinstance(function, dict) else call.get("name")
             if isinstance(name, str) and name:
                 id = call.get("id")
-                key = id if isinstance(id, str) and id else len(answer.tool_calls)
-                answer.tool_calls.setdefault(key, name)
-                if key is id:
-                    answer.tool_ids[key] = id
+                known = isinstance(id, str) and id
+                answer.tool_calls.setdefault(id if known else len(answer.tool_calls), name)
+                if known:
+                    answer.tool_ids[id] = id
 
 
 def _note_end(reason: str | None, usage: RawUsage | None, answer: Answer) -> None:
