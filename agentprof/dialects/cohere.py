@@ -204,10 +204,11 @@ def _note_tools(calls: Any, answer: Answer) -> None:
             name = function.get("name") if isinstance(function, dict) else call.get("name")
             if isinstance(name, str) and name:
                 id = call.get("id")
-                known = isinstance(id, str) and id
-                answer.tool_calls.setdefault(id if known else len(answer.tool_calls), name)
-                if known:
+                if isinstance(id, str) and id:
+                    answer.tool_calls.setdefault(id, name)
                     answer.tool_ids[id] = id
+                else:
+                    answer.tool_calls.setdefault(len(answer.tool_calls), name)
 
 
 def _note_end(reason: str | None, usage: RawUsage | None, answer: Answer) -> None:
