@@ -8,6 +8,7 @@ import msgspec
 
 from agentprof.model import Span
 from agentprof.rollup.copies import in_order, without_copies
+from agentprof.rollup.joins import adopted
 
 IMPLICIT_PREFIX = "trace:"
 NESTING_LIMIT = 32
@@ -21,7 +22,7 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
 
     A span belongs to the task its nearest ancestor names, itself included. What is left of a trace is a
     task `trace:<trace id>` if it has a call, a tool or an agent span, else no task. The spans of a task
-    are those of its sub-tasks too.
+    are those of its sub-tasks too. What an engine says in a trace of its own goes with the call that has its id.
     """
     kept = without_copies(spans)
     owner = _owners(kept)
@@ -29,10 +30,14 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     counts_for = _nesting_limited(parents)
     unclaimed: dict[str, list[Span]] = {}
     members: dict[str, list[Span]] = {}
+    followers = adopted(kept, owner)
     for span in kept:
-        task_id = owner.get((span.trace_id, span.span_id))
+        trace_id, task_id = span.trace_id, owner.get((span.trace_id, span.span_id))
+        if followers and (follower := followers.get(span.key)) is not None:
+            span, call = follower
+            trace_id, task_id = call.trace_id, owner.get(call.key)
         if task_id is None:
-            unclaimed.setdefault(span.trace_id, []).append(span)
+            unclaimed.setdefault(trace_id, []).append(span)
         else:
             members.setdefault(counts_for.get(task_id, task_id), []).append(_with_parent(span, parents))
     for trace_id, rest in unclaimed.items():
