@@ -26,6 +26,10 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """Names from the task down to the model."""
     model: str | None
     provider: str | None
+    server: str | None
+    """Address of the endpoint, `host` or `host:port`."""
+    engine: str | None
+    """What served it, as far as its answer shows."""
     operation: str | None
     start_ns: int
     duration_ns: int
@@ -40,6 +44,8 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """Fills the call exactly: `failed_attempt`, `backoff` and the phases of the last attempt."""
     phase_sources: dict[str, str]
     """How each is known; of several stretches the last."""
+    timing_faults: list[str]
+    """Times the server reported that cannot be, and are not among the phases."""
     first_token_ns: int | None
     first_content_ns: int | None
     tokens: Tokens
@@ -94,6 +100,8 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 path=list(paths[id(node)]),
                 model=call.model,
                 provider=call.provider,
+                server=call.server,
+                engine=call.engine,
                 operation=call.operation,
                 start_ns=node.start,
                 duration_ns=node.end - node.start,
@@ -106,6 +114,7 @@ def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
                 failed_statuses=[attempt.status for attempt in call.failed_attempts],
                 phases_ns=phases,
                 phase_sources={segment.name: segment.source for segment in profile.segments[id(node)]},
+                timing_faults=list(call.timing_faults),
                 first_token_ns=call.first_token_ns,
                 first_content_ns=call.first_content_ns,
                 tokens=tokens_of(node),

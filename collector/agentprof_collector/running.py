@@ -20,6 +20,8 @@ TOKEN_VARIABLE: Final = "AGENTPROF_TOKEN"
 _PATIENCE_S: Final = 120.0
 _PAGE: Final = {"tasks": 5_000, "calls": 10_000}
 """Rows asked for at once, by the field that has them."""
+_WHOLE: Final = ("parts", "rates", "estimates", "gpu_hours")
+"""What is answered in one piece."""
 _PARTS: Final = 100_000
 
 
@@ -70,10 +72,10 @@ class RunningCollector:
         """
         if name == "task":
             return self._get(f"/tasks/{quote(selection.task_id or '', safe='')}", [])
-        if name == "parts":
-            found = self._get("/parts", [*_query(selection), ("limit", str(selection.limit or _PARTS))])
+        if name in _WHOLE:
+            found = self._get(f"/{name}", [*_query(selection), ("limit", str(selection.limit or _PARTS))])
             if selection.limit is None and found["count"] > len(found["rows"]):
-                raise AgentprofError(f"there are more than {_PARTS:,} names: give --limit, or filter.")
+                raise AgentprofError(f"there are more than {_PARTS:,} rows: give --limit, or filter.")
         else:
             found = self._all_pages(name, selection)
         if selection.task_id is not None:

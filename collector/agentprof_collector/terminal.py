@@ -15,6 +15,8 @@ from agentprof import _lines
 from agentprof._render import COLOURS, indented, node_cost, profile, sum_tokens
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.tables import Column, FittedTable
+from agentprof_collector.terminal_endpoints import draw_estimated, draw_estimates, draw_rates
+from agentprof_collector.terminal_gpu_hours import draw_gpu_hours
 
 DEFAULT_ROWS = 30
 """Rows of a table in a terminal where no limit is given."""
@@ -48,6 +50,8 @@ def _draw_task(console: Console, document: Mapping[str, Any]) -> None:
     for label, text in _lines.facts(document):
         facts.add_row(label, Text(text))
     console.print(facts)
+    if "estimated" in document:
+        draw_estimated(console, document)
     console.print()
     _profile(console, document)
     for doubt in _lines.warnings(document):
@@ -349,4 +353,7 @@ _DRAWINGS: dict[ReportName, Callable[[Console, Mapping[str, Any]], None]] = {
     "tasks": _draw_tasks,
     "parts": _draw_parts,
     "calls": _draw_calls,
+    "rates": draw_rates,
+    "estimates": draw_estimates,
+    "gpu_hours": draw_gpu_hours,
 }

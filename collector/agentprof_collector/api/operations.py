@@ -18,6 +18,7 @@ from agentprof_collector.api.parameters import (
     BY,
     FILTERS,
     GROUP_BY,
+    RATES_BY,
     TASK,
     Parameter,
     limit,
@@ -25,9 +26,12 @@ from agentprof_collector.api.parameters import (
 from agentprof_collector.api.schemas import (
     CallsAnswer,
     ContentAnswer,
+    EstimatesAnswer,
+    GpuHoursAnswer,
     OutcomeAnswer,
     OutcomeBody,
     PartsAnswer,
+    RatesAnswer,
     TasksAnswer,
     WaterfallAnswer,
 )
@@ -92,6 +96,18 @@ def _calls(served: Served, asked: Asked) -> Document:
 
 def _parts(served: Served, asked: Asked) -> Document:
     return _report(served, "parts", _rows_of(served, asked))
+
+
+def _rates(served: Served, asked: Asked) -> Document:
+    return _report(served, "rates", _rows_of(served, asked))
+
+
+def _estimates(served: Served, asked: Asked) -> Document:
+    return _report(served, "estimates", _rows_of(served, asked))
+
+
+def _gpu_hours(served: Served, asked: Asked) -> Document:
+    return _report(served, "gpu_hours", _rows_of(served, asked))
 
 
 def _rows_of(served: Served, asked: Asked) -> Selection:
@@ -215,5 +231,29 @@ OPERATIONS: tuple[Operation, ...] = (
         (BY, TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         PartsAnswer,
         _parts,
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/rates",
+        "How fast calls were, by the length of their context or by how many ran at once.",
+        (RATES_BY, TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
+        RatesAnswer,
+        _rates,
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/estimates",
+        "Estimates of queue and prefill where no server reports them, by endpoint.",
+        (TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
+        EstimatesAnswer,
+        _estimates,
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/gpu_hours",
+        "What tokens and successes cost on GPUs paid by the hour, at the utilisation of their calls.",
+        (*FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
+        GpuHoursAnswer,
+        _gpu_hours,
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 from agentprof._format import cut, printable
 from agentprof_collector.api.answers import Refused
 from agentprof_collector.reports import asked
-from agentprof_collector.reports.selection import By
+from agentprof_collector.reports.selection import By, RatesBy
 
 TEXT_LIMIT = 4096
 """Characters of an id or of any other text in a request; what is stored is shorter."""
@@ -102,6 +102,13 @@ BY = Parameter(
     "What is added up.",
     {"type": "string", "enum": list(get_args(By))},
     one_of(get_args(By)),
+    required=True,
+)
+RATES_BY = Parameter(
+    "by",
+    "What the speed is told by: tokens of input, or calls in flight at the same endpoint.",
+    {"type": "string", "enum": list(get_args(RatesBy))},
+    one_of(get_args(RatesBy)),
     required=True,
 )
 TASK = Parameter("task", "Only this task: its id, or a part of it that no other has.", _STRING, _text)

@@ -9,11 +9,14 @@ import msgspec
 
 from agentprof.model import Outcome
 from agentprof.rollup.calls import CallRow
+from agentprof.rollup.gpu_hours import GpuHourRow
 from agentprof.rollup.waterfall import SpanRow
 from agentprof.summary import TaskSummary, Tokens
 from agentprof_collector.api.answers import ErrorAnswer
 from agentprof_collector.reports.content import ContentRow
+from agentprof_collector.reports.estimates import EstimateRow
 from agentprof_collector.reports.parts import PartRow
+from agentprof_collector.reports.rates import RateRow
 
 SCHEMAS = "#/components/schemas/"
 
@@ -122,6 +125,51 @@ class PartsAnswer(msgspec.Struct, kw_only=True):
     rows: list[PartRow]
 
 
+class RatesAnswer(msgspec.Struct, kw_only=True):
+    """How fast calls were, by endpoint and by the length of their context or by how many ran at once."""
+
+    schema: int
+    selection: dict[str, Any]
+    by: str
+    calls: int
+    """Calls that were looked at, those of the latest tasks first."""
+    calls_left_out: bool
+    """There are more."""
+    count: int
+    rows: list[RateRow]
+
+
+class EstimatesAnswer(msgspec.Struct, kw_only=True):
+    """What waits for first tokens were made of where no server says it, by endpoint: estimates, never measured."""
+
+    schema: int
+    selection: dict[str, Any]
+    validated: str
+    """What they were compared with, and how far they were off: to be shown beside them."""
+    confidence: float
+    """Of the interval of a single call from `low_ns` to `high_ns`; sums add the bounds up."""
+    reasons: dict[str, str]
+    """In words, those of this answer."""
+    count: int
+    rows: list[EstimateRow]
+
+
+class GpuHoursAnswer(msgspec.Struct, kw_only=True):
+    """Endpoints whose GPUs are paid by the hour, as `gpu_hours` in agentprof.yaml says."""
+
+    schema: int
+    selection: dict[str, Any]
+    entries: int
+    """In the file of the collector; a row is of those that were called."""
+    tasks: int
+    """That were looked at."""
+    start_ns: int | None
+    """The span of time: of the selection, and where it is open of its tasks."""
+    end_ns: int | None
+    count: int
+    rows: list[GpuHourRow]
+
+
 class WaterfallAnswer(msgspec.Struct, kw_only=True):
     """The runs of a task in the order of its tree; of more than the limit the longest."""
 
@@ -170,6 +218,9 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     TasksAnswer,
     CallsAnswer,
     PartsAnswer,
+    RatesAnswer,
+    EstimatesAnswer,
+    GpuHoursAnswer,
     WaterfallAnswer,
     ContentAnswer,
     OutcomeBody,

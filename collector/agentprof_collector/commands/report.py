@@ -12,9 +12,9 @@ import click
 
 from agentprof_collector import terminal
 from agentprof_collector.commands.options import db_option, json_option, url_option
-from agentprof_collector.reports import REPORTS, Document, ReportName, asked, to_json
-from agentprof_collector.reports.selection import By, Selection
-from agentprof_collector.sources import open_source
+from agentprof_collector.reports import REPORTS, Document, ReportName, asked, estimates, to_json
+from agentprof_collector.reports.selection import By, RatesBy, Selection
+from agentprof_collector.sources import Source, open_source
 
 _TASKS_BESIDE_GROUPS = 100
 """Who asks for groups wants those: of very many tasks the rows would take minutes and gigabytes."""
@@ -43,8 +43,23 @@ def _reads(read: Callable[[str], T]) -> Callback:
 
 @click.command()
 @click.argument("task", required=False)
-@click.option("--by", type=click.Choice(get_args(By)), help="Add up by step, agent, tool or model.")
+@click.option(
+    "--by",
+    type=click.Choice([*get_args(By), *get_args(RatesBy)]),
+    help="Add up by step, agent, tool or model; with --calls: how fast calls were by length of context, "
+    "or by how many ran at once.",
+)
 @click.option("--calls", is_flag=True, help="One row a model call.")
+@click.option(
+    "--estimate",
+    is_flag=True,
+    help="Estimate queue and prefill where no server reports them, with an interval.",
+)
+@click.option(
+    "--gpu-hours",
+    is_flag=True,
+    help="What tokens and successes cost on GPUs paid by the hour (gpu_hours in agentprof.yaml).",
+)
 @click.option(
     "--group-by",
     callback=_reads(asked.group_by),
@@ -87,8 +102,10 @@ def _reads(read: Callable[[str], T]) -> Callback:
 @db_option
 def report(
     task: str | None,
-    by: By | None,
+    by: By | RatesBy | None,
     calls: bool,
+    estimate: bool,
+    gpu_hours: bool,
     group_by: str | None,
     name: str | None,
     outcome: str | None,
@@ -119,13 +136,16 @@ def report(
       agentprof report --group-by label.customer    what a customer's tasks cost
       agentprof report --by tool --outcome failure  tools of the tasks that failed
       agentprof report --calls --csv > calls.csv
+      agentprof report --calls --by concurrency     first token and tokens a second
+      agentprof report --estimate --since 24h       queue and prefill of black boxes
     """
-    if sum((by is not None, calls, group_by is not None)) > 1:
-        raise click.UsageError("--by, --calls and --group-by exclude each other.")
+    _check_kind(by, calls=calls, estimate=estimate, gpu_hours=gpu_hours, group_by=group_by)
+    if estimate and task is not None and as_csv:
+        raise click.UsageError("--csv of one task is its profile: take --json, or leave out TASK.")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
     filters = (name, outcome, labels, service, since, until, search, after)
-    if task is not None and (group_by or any(given not in (None, ()) for given in filters)):
+    if task is not None and (group_by or gpu_hours or any(given not in (None, ()) for given in filters)):
         raise click.UsageError("filters and groups are for many tasks; leave out TASK.")
     selection = Selection(
         task_id=task,
@@ -141,11 +161,13 @@ def report(
         limit=limit or _default_limit(group_by, in_full=as_json or as_csv),
         after=after,
     )
-    report_name = _report_name(selection, calls)
+    report_name = _report_name(selection, calls=calls, estimate=estimate, gpu_hours=gpu_hours)
     if after is not None:
         _check_cursor(report_name, after)
     with open_source(db, url) as source:
         document = source.document(report_name, selection)
+        if estimate and report_name == "task":
+            document = _with_estimates(source, document)
     _show(report_name, document, as_json=as_json, as_csv=as_csv)
 
 
@@ -155,8 +177,31 @@ def _default_limit(group_by: str | None, *, in_full: bool) -> int | None:
     return None if group_by is None else _TASKS_BESIDE_GROUPS
 
 
+def _check_kind(
+    by: str | None, *, calls: bool, estimate: bool, gpu_hours: bool, group_by: str | None
+) -> None:
+    """Raise if no report is what the options ask for together."""
+    if by in get_args(RatesBy):
+        if not calls:
+            raise click.UsageError(f"--by {by} tells how fast calls were: give it with --calls.")
+        by = None
+    elif by is not None and calls:
+        raise click.UsageError(
+            f"--by {by} and --calls exclude each other; with --calls there are {' and '.join(get_args(RatesBy))}."
+        )
+    if sum((by is not None, calls, estimate, gpu_hours, group_by is not None)) > 1:
+        raise click.UsageError("--by, --calls, --estimate, --gpu-hours and --group-by exclude each other.")
+
+
+def _with_estimates(source: Source, summary: Document) -> Document:
+    """The summary of a task with its `estimates`, and beside it what they rest on."""
+    found = source.document("estimates", Selection(task_id=summary["task_id"]))
+    kept = {name: found[name] for name in ("validated", "confidence", "reasons", "rows")}
+    return summary | {"estimates": estimates.in_summary(found), "estimated": kept}
+
+
 def _check_cursor(name: ReportName, after: str) -> None:
-    if name == "parts":
+    if name not in ("tasks", "calls"):
         raise click.UsageError("--after is for tasks and calls.")
     try:
         (asked.call_cursor if name == "calls" else asked.cursor)(after)
@@ -164,9 +209,13 @@ def _check_cursor(name: ReportName, after: str) -> None:
         raise click.BadParameter(str(error), param_hint="--after") from error
 
 
-def _report_name(selection: Selection, calls: bool) -> ReportName:
+def _report_name(selection: Selection, *, calls: bool, estimate: bool, gpu_hours: bool) -> ReportName:
+    if gpu_hours:
+        return "gpu_hours"
     if calls:
-        return "calls"
+        return "calls" if selection.by is None else "rates"
+    if estimate and selection.task_id is None:
+        return "estimates"
     if selection.by is not None:
         return "parts"
     return "tasks" if selection.task_id is None else "task"

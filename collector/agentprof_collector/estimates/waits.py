@@ -42,7 +42,7 @@ Reason = Literal[
     "few_calls", "few_lengths", "few_alone", "no_growth", "company_unknown", "slowed", "other_length"
 ]
 
-REASONS: Final[dict[Reason, str]] = {
+REASONS: Final[dict[str, str]] = {
     "few_calls": f"fewer than {LEAST_CALLS} calls whose wait and uncached input tokens are known",
     "few_lengths": f"the prompts are of too similar length: {LEAST_LENGTHS} different ones are needed, "
     f"the longest {LEAST_SPREAD:g} times the shortest",

@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agentprof_collector.reports import calls, many_tasks, one_task, parts
+from agentprof_collector.reports import calls, estimates, gpu_hours, many_tasks, one_task, parts, rates
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.stores import Store
 
 Document = dict[str, Any]
-ReportName = Literal["task", "tasks", "parts", "calls"]
+ReportName = Literal["task", "tasks", "parts", "calls", "rates", "estimates", "gpu_hours"]
 
 
 class Report(Protocol):
@@ -35,6 +35,9 @@ REPORTS: dict[ReportName, Report] = {
     "tasks": many_tasks,
     "parts": parts,
     "calls": calls,
+    "rates": rates,
+    "estimates": estimates,
+    "gpu_hours": gpu_hours,
 }
 
 

@@ -67,6 +67,11 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     }
 
 
+def rows_of_calls(store: Store, selection: Selection) -> Iterator[CallRow]:
+    """All calls of the selected tasks, tasks by the latest start first; `limit` is of no account."""
+    return (row for _, row in _rows(store, selection))
+
+
 def _rows(store: Store, selection: Selection) -> Iterator[tuple[CallPlace, CallRow]]:
     place = None if selection.after is None else call_place(selection.after)
     for summaries in _tasks_from(store, selection, place):

@@ -12,6 +12,8 @@ from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.stores import ListPlace, Store, TaskFilter
 
 By = Literal["step", "agent", "tool", "model"]
+RatesBy = Literal["context", "concurrency"]
+"""What the speed of calls is told by."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,7 +36,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Only tasks that started before."""
     search: str | None = None
     """Only tasks whose name or id contains the text, in whatever case."""
-    by: By | None = None
+    by: By | RatesBy | None = None
     group_by: str | None = None
     """`name`, `outcome` or `label.KEY`."""
     limit: int | None = None

@@ -39,6 +39,7 @@ def test_every_answer_is_as_described(
     """No field is missing, of another type, or not described; for every operation."""
     task = demo_run[0][0]["task_id"]
     more = {"/api/v1/parts": "?by=model", "/api/v1/tasks": "?group_by=outcome"}
+    more["/api/v1/rates"] = "?by=context"
     seen = 0
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
@@ -53,7 +54,7 @@ def test_every_answer_is_as_described(
             assert refused.status == 400
             assert list(misfits(refused.document, schema, described)) == []
             seen += 1
-    assert seen == len(operations.OPERATIONS) == 7
+    assert seen == len(operations.OPERATIONS) == 9
 
 
 def test_the_check_finds_what_does_not_fit(api: Server, described: Document) -> None:
@@ -118,7 +119,9 @@ def test_the_head_of_the_document(described: Document) -> None:
     ]
     assert sorted(ids) == [
         "get_calls",
+        "get_estimates",
         "get_parts",
+        "get_rates",
         "get_tasks",
         "get_tasks_one",
         "get_tasks_one_content",

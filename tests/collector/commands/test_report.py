@@ -238,6 +238,13 @@ def test_the_text_says_what_a_cost_lacks(report: Any, demo_run: Demo) -> None:
         (["--after", "x:y"], 2, "--after"),
         (["--json", "--csv"], 2, "exclude each other"),
         (["--by", "tool", "--calls"], 2, "exclude each other"),
+        (["--by", "context"], 2, "--by context tells how fast calls were: give it with --calls"),
+        (["--by", "tool", "--calls"], 2, "with --calls there are context and concurrency"),
+        (["--estimate", "--calls"], 2, "exclude each other"),
+        (["--estimate", "--by", "tool"], 2, "exclude each other"),
+        (["--estimate", "--after", "1:x"], 2, "--after is for tasks and calls"),
+        (["--calls", "--by", "context", "--after", "1:1:x"], 2, "--after is for tasks and calls"),
+        (["x", "--estimate", "--csv"], 2, "take --json, or leave out TASK"),
         (["x", "--name", "y"], 2, "leave out TASK"),
     ],
 )

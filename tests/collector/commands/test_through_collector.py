@@ -43,6 +43,12 @@ REPORTS = [
     ["TASK", "--json"],
     ["TASK", "--calls", "--json"],
     ["TASK", "--by", "tool", "--csv"],
+    ["--calls", "--by", "context"],
+    ["--calls", "--by", "concurrency", "--json", "--label", "customer=globex"],
+    ["TASK", "--calls", "--by", "context", "--csv"],
+    ["--estimate"],
+    ["--estimate", "--csv", "--name", "tidy files"],
+    ["TASK", "--estimate", "--json"],
     ["none"],
     ["…"],
 ]

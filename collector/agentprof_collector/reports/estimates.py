@@ -1,0 +1,265 @@
+"""What waits for first tokens were made of where no server says it: estimates by endpoint, or why there are none."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from agentprof.rollup.calls import CallRow, call_rows
+from agentprof_collector.errors import TaskNotFound
+from agentprof_collector.estimates import validated
+from agentprof_collector.estimates.waits import REASONS, Division, Fit, Interval, Unfit, Wait, fit
+from agentprof_collector.recompute import spans_of_tasks
+from agentprof_collector.reports.calls import rows_of_calls
+from agentprof_collector.reports.endpoints import (
+    Endpoint,
+    before_wait_ns,
+    by_endpoint,
+    in_flight,
+)
+from agentprof_collector.reports.flat import flat_row
+from agentprof_collector.reports.selection import Selection, the_task
+from agentprof_collector.stores import Store
+
+MOST_CALLS: Final = 20_000
+"""Calls that are looked at, those of the latest tasks first."""
+BEFORE_NS: Final = 24 * 3600 * 1_000_000_000
+"""How long before the start of a task the calls ran that its own are compared with."""
+PHASES: Final = ("queue", "prefill", "network")
+
+CallReason = Literal["failed", "no_usage", "cache_unknown", "hidden_reasoning"]
+
+CALL_REASONS: Final[dict[str, str]] = {
+    "failed": "the call failed",
+    "no_usage": "nobody reported its input tokens",
+    "cache_unknown": "nobody says how much of the prompt was read from a cache",
+    "hidden_reasoning": "reasoning that was not seen came before its first token",
+    **REASONS,
+}
+"""Why a wait is not divided."""
+
+
+class EstimateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The waits of one endpoint, and what they were made of."""
+
+    provider: str | None
+    model: str | None
+    server: str | None
+    """Address of the endpoint."""
+    service_tier: str | None
+    waits: int
+    """Calls whose time to the first token nobody divides."""
+    answered: int
+    """Of these, those with an estimate."""
+    wait_ns: int
+    """Of the answered."""
+    phases_ns: dict[str, dict[str, int]] | None
+    """`queue` and `prefill`, which share the wait, and `network`, which is in both, where known: `low_ns`,
+    `likely_ns`, `high_ns`, summed over the answered; None: there is no estimate."""
+    reason: str | None
+    """Why there is no estimate at all; None where there is one."""
+    not_answered: dict[str, int]
+    """Waits without an estimate, by reason."""
+    fitted_on: int
+    """Calls that the estimate was learnt from, `alone` of which nothing else was in flight."""
+    alone: int
+    slowed: float | None
+    """Time per token in company by that alone, at least 1; None: not known."""
+
+
+_COLUMNS: Final = (
+    "provider",
+    "model",
+    "server",
+    "service_tier",
+    "waits",
+    "answered",
+    "wait_ns",
+    *(f"phases_ns.{phase}.{bound}" for phase in PHASES for bound in Interval._fields),
+    "reason",
+    "not_answered",
+    "fitted_on",
+    "alone",
+    "slowed",
+)
+
+
+def document(store: Store, selection: Selection) -> dict[str, Any]:
+    """Rows by endpoint: of the selected tasks, or of one task by the calls of the day before it."""
+    own: set[tuple[str, str]] | None = None
+    if selection.task_id is None:
+        seen = list(itertools.islice(rows_of_calls(store, selection), MOST_CALLS))
+    else:
+        seen, own = _around(store, selection)
+    found = estimate_rows(seen, own)
+    return {
+        "schema": 1,
+        "selection": selection.to_dict(),
+        "validated": validated.WORDS,
+        "confidence": validated.CONFIDENCE,
+        "reasons": {
+            reason: CALL_REASONS[reason] for reason in sorted({why for row in found for why in _reasons(row)})
+        },
+        "count": len(found),
+        "rows": [msgspec.to_builtins(row) for row in found[: selection.limit]],
+    }
+
+
+def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row an endpoint."""
+    return [flat_row(row, _COLUMNS) for row in document["rows"]]
+
+
+def in_summary(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The `estimates` of a task's summary: phase, bounds, and what they rest on."""
+    return [
+        {
+            "phase": phase,
+            "low_ns": bounds["low_ns"],
+            "high_ns": bounds["high_ns"],
+            "basis": f"{row['answered']} of {row['waits']} waits for {_name(row)}, from {row['fitted_on']} calls "
+            f"of the day before; {document['validated']}",
+        }
+        for row in document["rows"]
+        for phase, bounds in (row["phases_ns"] or {}).items()
+    ]
+
+
+def estimate_rows(calls: Iterable[CallRow], own: set[tuple[str, str]] | None = None) -> list[EstimateRow]:
+    """Estimates by endpoint; the order of the calls is of no account.
+
+    Args:
+        calls: of any tasks.
+        own: trace id and span id of those that are divided; None: all. The others are only learnt from.
+    """
+    found = []
+    for endpoint, members in by_endpoint(calls).items():
+        running = in_flight(members)
+        waits = [
+            _Seen((row.trace_id, row.span_id), _wait(row, running.mean(*_stretch(row))))
+            for row in members
+            if _is_undivided(row)
+        ]
+        asked = [seen.wait for seen in waits if own is None or seen.key in own]
+        if asked:
+            learnt = fit(seen.wait for seen in waits if isinstance(seen.wait, Wait))
+            found.append(_row(endpoint, asked, learnt))
+    return found
+
+
+class _Seen(NamedTuple):
+    key: tuple[str, str]
+    wait: Wait | CallReason
+
+
+def _around(store: Store, selection: Selection) -> tuple[list[CallRow], set[tuple[str, str]]]:
+    """Calls of a task and of the day before it, each once, and which of them are its own."""
+    summary = the_task(store, selection)
+    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
+    if spans is None:  # it was counted to another since, or was forgotten
+        raise TaskNotFound(summary.task_id)
+    found = {(row.trace_id, row.span_id): row for row in call_rows(summary.task_id, spans)}
+    own = set(found)
+    since = max(0, summary.start_ns - BEFORE_NS)
+    others = rows_of_calls(store, Selection(since_ns=since, until_ns=summary.end_ns + 1))
+    for row in itertools.islice(others, MOST_CALLS):
+        found.setdefault((row.trace_id, row.span_id), row)
+    return list(found.values()), own
+
+
+def _is_undivided(row: CallRow) -> bool:
+    return bool(row.phases_ns.get("wait")) and not {"queue", "prefill"} & row.phases_ns.keys()
+
+
+def _stretch(row: CallRow) -> tuple[int, int]:
+    """From when to when a call waited for its first token, ns since the epoch."""
+    begin = row.start_ns + before_wait_ns(row)
+    return begin, begin + row.phases_ns["wait"]
+
+
+def _wait(row: CallRow, running: float) -> Wait | CallReason:
+    """The wait of a call, or why nothing can be made of it."""
+    tokens, cached = row.tokens["input"], row.tokens["cache_read"]
+    if row.error:
+        return "failed"
+    if tokens is None or row.usage_estimated:
+        return "no_usage"
+    if cached is None:
+        return "cache_unknown"
+    if row.tokens["reasoning"] and not _reasoning_seen(row):
+        return "hidden_reasoning"
+    speed = row.generation_tokens_per_s
+    return Wait(
+        start_ns=row.start_ns,
+        ns=row.phases_ns["wait"],
+        uncached_tokens=max(0, tokens - cached),
+        company=max(0.0, running - 1.0),
+        token_ns=1e9 / speed if speed else None,
+        connect_ns=row.phases_ns.get("connect"),
+    )
+
+
+def _reasoning_seen(row: CallRow) -> bool:
+    first, content = row.first_token_ns, row.first_content_ns
+    return first is not None and (content is None or first < content)
+
+
+def _row(endpoint: Endpoint, asked: Sequence[Wait | CallReason], learnt: Fit | Unfit) -> EstimateRow:
+    why: Counter[str] = Counter()
+    divisions: list[Division] = []
+    answered_ns = 0
+    for wait in asked:
+        if not isinstance(wait, Wait):
+            why[wait] += 1
+        elif isinstance(learnt, Unfit):
+            why[learnt.reason] += 1
+        elif isinstance(division := learnt.divide(wait), Unfit):
+            why[division.reason] += 1
+        else:
+            divisions.append(division)
+            answered_ns += wait.ns
+    whole = learnt if isinstance(learnt, Fit) else None
+    return EstimateRow(
+        provider=endpoint.provider,
+        model=endpoint.model,
+        server=endpoint.server,
+        service_tier=endpoint.service_tier,
+        waits=len(asked),
+        answered=len(divisions),
+        wait_ns=answered_ns,
+        phases_ns=_sums(divisions) if divisions else None,
+        reason=None if divisions else _commonest(why),
+        not_answered=dict(sorted(why.items())),
+        fitted_on=whole.calls if whole is not None else 0,
+        alone=whole.alone if whole is not None else 0,
+        slowed=round(whole.slowed, 3) if whole is not None and whole.slowed is not None else None,
+    )
+
+
+def _sums(divisions: Sequence[Division]) -> dict[str, dict[str, int]]:
+    """Bounds added up: wider than the interval of the sum, where errors are not all alike."""
+    found = {}
+    for phase in PHASES:
+        intervals = [interval for one in divisions if (interval := getattr(one, phase)) is not None]
+        if intervals:
+            found[phase] = {
+                bound: sum(getattr(interval, bound) for interval in intervals) for bound in Interval._fields
+            }
+    return found
+
+
+def _commonest(why: Counter[str]) -> str:
+    return min(why, key=lambda reason: (-why[reason], reason))
+
+
+def _reasons(row: EstimateRow) -> Iterable[str]:
+    return row.not_answered
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    model = row["model"] or "an unknown model"
+    return f"{model} at {row['server']}" if row["server"] else str(model)
