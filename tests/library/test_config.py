@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentprof.config import Config, ConfigError, ModelPrice, SelfHosted, load_config, parse_config
-from agentprof.energy.given import EnergyRate, Range
+from agentprof.energy.given import EnergyRate, GpuHours, Range
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -209,6 +209,16 @@ def test_the_rates_of_energy_in_the_docs_load() -> None:
     assert config.energy[0].j_per_cached_token == Range(Decimal("0.001"), Decimal("0.001"))
     assert config.energy[2].busy_watts == Range(Decimal(120), Decimal(900))
     for field in EnergyRate.__struct_encode_fields__:
+        assert f"{field}:" in text
+
+
+def test_the_hours_of_gpus_in_the_docs_load() -> None:
+    """Every key of an entry is shown."""
+    _, _, rest = (DOCS / "cost.md").read_text(encoding="utf-8").partition("## GPUs by the hour")
+    text = rest.partition("```yaml\n")[2].partition("```")[0]
+    (entry,) = parse_config(text, "docs/cost.md").gpu_hours
+    assert (entry.gpu_hour_usd, entry.gpus) == (Decimal("2.50"), 4)
+    for field in GpuHours.__struct_encode_fields__:
         assert f"{field}:" in text
 
 

@@ -49,6 +49,8 @@ REPORTS = [
     ["--estimate"],
     ["--estimate", "--csv", "--name", "tidy files"],
     ["TASK", "--estimate", "--json"],
+    ["--gpu-hours"],
+    ["--gpu-hours", "--json", "--label", "customer=globex"],
     ["none"],
     ["…"],
 ]
