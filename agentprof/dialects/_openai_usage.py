@@ -44,10 +44,8 @@ class RawUsage(msgspec.Struct):
     completion_tokens_details: Details | None = None
     input_tokens_details: Details | None = None
     output_tokens_details: Details | None = None
-    prompt_token_details: Details | None = None
-    completion_token_details: Details | None = None
     input_token_details: Details | None = None
-    """Writer and OpenAI's transcriptions write them with one `s` less."""
+    """Of OpenAI's transcriptions, with one `s` less."""
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
@@ -89,10 +87,8 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         output_tokens or 0
     ):
         return
-    of_input = raw.prompt_tokens_details or raw.input_tokens_details or raw.input_token_details
-    of_input = of_input or raw.prompt_token_details or _NO_DETAILS
-    of_output = raw.completion_tokens_details or raw.output_tokens_details
-    of_output = of_output or raw.completion_token_details or _NO_DETAILS
+    of_input = raw.prompt_tokens_details or raw.input_tokens_details or raw.input_token_details or _NO_DETAILS
+    of_output = raw.completion_tokens_details or raw.output_tokens_details or _NO_DETAILS
     cache_read = of_input.cached_tokens
     if cache_read is None:
         cache_read = raw.prompt_cache_hit_tokens

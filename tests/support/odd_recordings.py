@@ -114,8 +114,6 @@ ODD: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         {
             "input": 40,
             "output": 300,
-            "cache_read": 0,
-            "reasoning": 0,
             "service_tier": "standard",
             "finish_reasons": ["stop"],
             "model": "palmyra-x4",

@@ -71,15 +71,6 @@ CHAT = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
             id="transcriptions write details with one s less",
         ),
         pytest.param(
-            CHAT
-            | {
-                "prompt_token_details": {"cached_tokens": 7},
-                "completion_token_details": {"reasoning_tokens": 3},
-            },
-            Usage(input=100, output=20, cache_read=7, reasoning=3),
-            id="and so does Writer",
-        ),
-        pytest.param(
             {"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=0, output=0), id="zero is known"
         ),
         pytest.param({"prompt_tokens": None, "completion_tokens": None}, None, id="null is unknown"),
