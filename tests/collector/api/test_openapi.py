@@ -120,6 +120,7 @@ def test_the_head_of_the_document(described: Document) -> None:
     assert sorted(ids) == [
         "get_calls",
         "get_estimates",
+        "get_gpu_hours",
         "get_parts",
         "get_rates",
         "get_tasks",
