@@ -14,13 +14,13 @@ _TOKENS = {
     "billed_units": {"input_tokens": 90, "output_tokens": 6},
     "tokens": {"input_tokens": 100, "output_tokens": 6},
 }
-_COHERE = {
+COHERE = {
     "id": "c",
     "finish_reason": "COMPLETE",
     "message": {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
     "usage": _TOKENS,
 }
-_COHERE_V1 = {
+COHERE_V1 = {
     "response_id": "r",
     "generation_id": "g",
     "text": "Hello.",
@@ -34,7 +34,7 @@ def _event(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind} | fields)}\n\n".encode()
 
 
-_COHERE_EVENTS: list[bytes | float] = [
+COHERE_EVENTS: list[bytes] = [
     _event(
         "message-start", id="c", delta={"message": {"role": "assistant", "content": [], "tool_calls": []}}
     ),
@@ -45,7 +45,7 @@ _COHERE_EVENTS: list[bytes | float] = [
     _event("message-end", delta={"finish_reason": "COMPLETE", "usage": _TOKENS}),
     b"data: [DONE]\n\n",
 ]
-_COHERE_V1_EVENTS: list[bytes | float] = [
+COHERE_V1_EVENTS: list[bytes] = [
     json.dumps(event).encode() + b"\n"
     for event in (
         {"event_type": "stream-start", "generation_id": "g", "is_finished": False},
@@ -54,7 +54,7 @@ _COHERE_V1_EVENTS: list[bytes | float] = [
             "event_type": "stream-end",
             "is_finished": True,
             "finish_reason": "COMPLETE",
-            "response": _COHERE_V1,
+            "response": COHERE_V1,
         },
     )
 ]
@@ -66,10 +66,10 @@ def styles_of(module: Any) -> tuple[Style, ...]:
     Args:
         module: The module with its clients.
     """
-    whole, streamed = Reply.json(_COHERE), Reply.stream(_COHERE_EVENTS)
-    whole_v1 = Reply.json(_COHERE_V1)
+    whole, streamed = Reply.json(COHERE), Reply.stream(COHERE_EVENTS)
+    whole_v1 = Reply.json(COHERE_V1)
     streamed_v1 = Reply(
-        _COHERE_V1_EVENTS, headers={"content-type": "application/stream+json"}, framing="chunked"
+        COHERE_V1_EVENTS, headers={"content-type": "application/stream+json"}, framing="chunked"
     )
     model = "command-a-03-2025"
     asked: Any = {"model": model, "messages": [{"role": "user", "content": ASKED}]}

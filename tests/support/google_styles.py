@@ -10,8 +10,8 @@ from support.model_server import ModelServer, Reply
 from support.plain_client_styles import ASKED, base_of, refused, repeated, timeout
 from support.styles import STREAMED, WHOLE, Style
 
-_GEMINI_MODEL = "gemini-2.5-flash"
-_GEMINI = {
+MODEL = "gemini-2.5-flash"
+GEMINI = {
     "candidates": [{"content": {"parts": [{"text": "Hello."}], "role": "model"}, "finishReason": "STOP"}],
     "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 6, "totalTokenCount": 106},
     "modelVersion": "gemini-2.5-flash-001",
@@ -20,7 +20,7 @@ _GEMINI = {
 _INTERACTION = {
     "id": "v1_x",
     "object": "interaction",
-    "model": _GEMINI_MODEL,
+    "model": MODEL,
     "status": "completed",
     "created": "2026-11-01T00:00:00Z",
     "updated": "2026-11-01T00:00:00Z",
@@ -31,10 +31,11 @@ _INTERACTION = {
 }
 
 
-def _gemini_pieces() -> list[bytes | float]:
-    last = _GEMINI["candidates"][0]  # type: ignore[index]
+def gemini_pieces() -> list[bytes]:
+    """A stream of an answer."""
+    last = GEMINI["candidates"][0]  # type: ignore[index]
     begun = {"content": last["content"]}
-    pieces = [_GEMINI | {"candidates": [one]} for one in (begun, begun, last)]
+    pieces = [GEMINI | {"candidates": [one]} for one in (begun, begun, last)]
     return [f"data: {json.dumps(piece)}\r\n\r\n".encode() for piece in pieces]
 
 
@@ -44,7 +45,7 @@ def styles_of(genai: Any) -> tuple[Style, ...]:
     Args:
         genai: The module with its clients.
     """
-    whole, streamed = Reply.json(_GEMINI), Reply.stream(_gemini_pieces())
+    whole, streamed = Reply.json(GEMINI), Reply.stream(gemini_pieces())
 
     def client(server: ModelServer, tries: int = 0, **more: Any) -> Any:
         options: dict[str, Any] = {"base_url": base_of(server), "timeout": 20_000} | more
@@ -55,26 +56,26 @@ def styles_of(genai: Any) -> tuple[Style, ...]:
 
     def plain(server: ModelServer, tries: int = 0, **more: Any) -> Any:
         held = client(server, tries, **more)
-        answer = held.models.generate_content(model=_GEMINI_MODEL, contents=ASKED)
+        answer = held.models.generate_content(model=MODEL, contents=ASKED)
         return answer.text, answer.usage_metadata
 
     def plain_async(server: ModelServer, tries: int = 0, **more: Any) -> Any:
         async def call() -> Any:
             held = client(server, tries, **more)
-            return await held.aio.models.generate_content(model=_GEMINI_MODEL, contents=ASKED)
+            return await held.aio.models.generate_content(model=MODEL, contents=ASKED)
 
         answer = asyncio.run(call())
         return answer.text, answer.usage_metadata
 
     def stream(server: ModelServer, tries: int = 0) -> Any:
         held = client(server, tries)
-        chunks = held.models.generate_content_stream(model=_GEMINI_MODEL, contents=ASKED)
+        chunks = held.models.generate_content_stream(model=MODEL, contents=ASKED)
         return [(chunk.text, chunk.usage_metadata) for chunk in chunks]
 
     def stream_async(server: ModelServer, tries: int = 0) -> Any:
         async def call() -> Any:
             held = client(server, tries)
-            chunks = held.aio.models.generate_content_stream(model=_GEMINI_MODEL, contents=ASKED)
+            chunks = held.aio.models.generate_content_stream(model=MODEL, contents=ASKED)
             chunks = await chunks if asyncio.iscoroutine(chunks) else chunks
             return [(chunk.text, chunk.usage_metadata) async for chunk in chunks]
 
@@ -82,16 +83,16 @@ def styles_of(genai: Any) -> tuple[Style, ...]:
 
     def chat(server: ModelServer) -> Any:
         held = client(server)
-        return held.chats.create(model=_GEMINI_MODEL).send_message(ASKED).text
+        return held.chats.create(model=MODEL).send_message(ASKED).text
 
     def interaction(server: ModelServer) -> Any:
         held = client(server)
-        return held.interactions.create(model=_GEMINI_MODEL, input=ASKED).id
+        return held.interactions.create(model=MODEL, input=ASKED).id
 
     def interaction_async(server: ModelServer) -> Any:
         async def call() -> Any:
             held = client(server)
-            return (await held.aio.interactions.create(model=_GEMINI_MODEL, input=ASKED)).id
+            return (await held.aio.interactions.create(model=MODEL, input=ASKED)).id
 
         return asyncio.run(call())
 

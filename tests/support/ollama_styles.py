@@ -10,7 +10,7 @@ from support.model_server import ModelServer, Reply
 from support.plain_client_styles import ASKED, base_of, refused, timeout
 from support.styles import STREAMED, WHOLE, Style
 
-_OLLAMA = {
+OLLAMA = {
     "model": "llama3.2",
     "created_at": "2026-11-01T00:00:00Z",
     "message": {"role": "assistant", "content": "Hello."},
@@ -25,18 +25,22 @@ _OLLAMA = {
 }
 
 
+def ollama_lines() -> list[bytes]:
+    """A stream of an answer."""
+    begun = {name: OLLAMA[name] for name in ("model", "created_at", "message")} | {"done": False}
+    return [json.dumps(piece).encode() + b"\n" for piece in (begun, begun, OLLAMA)]
+
+
 def styles_of(module: Any) -> tuple[Style, ...]:
     """All that are tried.
 
     Args:
         module: The module with its clients.
     """
-    whole = Reply.json(_OLLAMA)
-    begun = {name: _OLLAMA[name] for name in ("model", "created_at", "message")} | {"done": False}
-    lines = [json.dumps(piece).encode() + b"\n" for piece in (begun, begun, _OLLAMA)]
-    streamed = Reply(lines, headers={"content-type": "application/x-ndjson"}, framing="chunked")
+    whole = Reply.json(OLLAMA)
+    streamed = Reply(ollama_lines(), headers={"content-type": "application/x-ndjson"}, framing="chunked")
     generated = Reply.json(
-        {key: value for key, value in _OLLAMA.items() if key != "message"} | {"response": "Hi"}
+        {key: value for key, value in OLLAMA.items() if key != "message"} | {"response": "Hi"}
     )
     asked: Any = {"model": "llama3.2", "messages": [{"role": "user", "content": ASKED}]}
 
