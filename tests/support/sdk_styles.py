@@ -283,17 +283,9 @@ def missing(style: Style) -> list[str]:
 
 def main() -> None:
     """Print what the installed version gives."""
-    http = next(name for name in ("httpx2", "httpx") if _importable(name))
+    http = "httpx2" if hasattr(importlib.import_module("openai._base_client"), "httpx2") else "httpx"
     found = {style.name: missing(style) if has(style) else None for style in STYLES}
     print(json.dumps({"version": openai.__version__, "http": http, "styles": found}))
-
-
-def _importable(name: str) -> bool:
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
 
 
 if __name__ == "__main__":
