@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from agentprof.rollup.calls import CallRow
 from agentprof_collector.estimates.in_flight import InFlight
 
 _BATCH = "batch"
 """The service tier of results of a batch, whose times nobody knows."""
+_BEFORE_WAIT = ("failed_attempt", "backoff", "connect", "network")
 
 
 class Endpoint(NamedTuple):
@@ -27,33 +30,75 @@ class Endpoint(NamedTuple):
         return tuple(name or "" for name in self)
 
 
-def by_endpoint(rows: Iterable[CallRow]) -> dict[Endpoint, list[CallRow]]:
+class SeenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the speed of an endpoint is told from: a call in few bytes, since there are many."""
+
+    trace_id: str
+    span_id: str
+    start_ns: int
+    end_ns: int
+    error: bool
+    first_token_ns: int | None
+    """From the start of the last attempt: what retries took says nothing about an endpoint."""
+    wait_start_ns: int
+    wait_ns: int | None
+    """Until the first token, where nobody divides it into queue and prefill."""
+    connect_ns: int | None
+    input_tokens: int | None
+    """None: not reported, or an estimate."""
+    context_tokens: int | None
+    """The same, or an estimate."""
+    cached_tokens: int | None
+    has_unseen_reasoning: bool
+    """Reasoning that nobody saw was over before the first token."""
+    generation_tokens_per_s: float | None
+    prefill_tokens_per_s: float | None
+
+
+def by_endpoint(rows: Iterable[CallRow]) -> dict[Endpoint, list[SeenCall]]:
     """Calls by endpoint, in the order of the endpoints; results of batches are left out."""
-    found: dict[Endpoint, list[CallRow]] = {}
+    found: dict[Endpoint, list[SeenCall]] = {}
     for row in rows:
         if row.service_tier != _BATCH:
             endpoint = Endpoint(row.provider, row.model, row.server, row.service_tier)
-            found.setdefault(endpoint, []).append(row)
+            found.setdefault(endpoint, []).append(_seen(row))
     return dict(sorted(found.items(), key=lambda item: item[0].order))
 
 
-def in_flight(rows: Iterable[CallRow]) -> InFlight:
+def in_flight(calls: Iterable[SeenCall]) -> InFlight:
     """How many of the calls ran when."""
-    return InFlight((row.start_ns, row.start_ns + row.duration_ns) for row in rows)
+    return InFlight((call.start_ns, call.end_ns) for call in calls)
 
 
-def before_wait_ns(row: CallRow) -> int:
-    """From the start of a call until its last attempt had a connection and the request was under way."""
-    return _sum(row, ("failed_attempt", "backoff", "connect", "network"))
+def _seen(row: CallRow) -> SeenCall:
+    phases = row.phases_ns
+    undivided = "queue" not in phases and "prefill" not in phases
+    return SeenCall(
+        trace_id=row.trace_id,
+        span_id=row.span_id,
+        start_ns=row.start_ns,
+        end_ns=row.start_ns + row.duration_ns,
+        error=row.error,
+        first_token_ns=_first_token_ns(row),
+        wait_start_ns=row.start_ns + sum(phases.get(phase, 0) for phase in _BEFORE_WAIT),
+        wait_ns=(phases.get("wait") or None) if undivided else None,
+        connect_ns=phases.get("connect"),
+        input_tokens=None if row.usage_estimated else row.tokens["input"],
+        context_tokens=row.tokens["input"],
+        cached_tokens=row.tokens["cache_read"],
+        has_unseen_reasoning=bool(row.tokens["reasoning"]) and not _reasoning_seen(row),
+        generation_tokens_per_s=row.generation_tokens_per_s,
+        prefill_tokens_per_s=row.prefill_tokens_per_s,
+    )
 
 
-def first_token_ns(row: CallRow) -> int | None:
-    """From the start of the last attempt to its first token: what retries took says nothing about an endpoint."""
+def _first_token_ns(row: CallRow) -> int | None:
     if row.first_token_ns is None:
         return None
-    since = row.first_token_ns - _sum(row, ("failed_attempt", "backoff"))
+    since = row.first_token_ns - sum(row.phases_ns.get(phase, 0) for phase in ("failed_attempt", "backoff"))
     return since if since >= 0 else None
 
 
-def _sum(row: CallRow, phases: tuple[str, ...]) -> int:
-    return sum(row.phases_ns.get(phase, 0) for phase in phases)
+def _reasoning_seen(row: CallRow) -> bool:
+    first, content = row.first_token_ns, row.first_content_ns
+    return first is not None and (content is None or first < content)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -12,15 +12,11 @@ import msgspec
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.estimates import validated
+from agentprof_collector.estimates.in_flight import InFlight
 from agentprof_collector.estimates.waits import REASONS, Division, Fit, Interval, Unfit, Wait, fit
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.calls import rows_of_calls
-from agentprof_collector.reports.endpoints import (
-    Endpoint,
-    before_wait_ns,
-    by_endpoint,
-    in_flight,
-)
+from agentprof_collector.reports.endpoints import Endpoint, SeenCall, by_endpoint, in_flight
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, the_task
 from agentprof_collector.stores import Store
@@ -92,10 +88,10 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows by endpoint: of the selected tasks, or of one task by the calls of the day before it."""
     own: set[tuple[str, str]] | None = None
     if selection.task_id is None:
-        seen = list(itertools.islice(rows_of_calls(store, selection), MOST_CALLS))
+        calls: Iterable[CallRow] = itertools.islice(rows_of_calls(store, selection), MOST_CALLS)
     else:
-        seen, own = _around(store, selection)
-    found = estimate_rows(seen, own)
+        calls, own = _around(store, selection)
+    found = estimate_rows(by_endpoint(calls), own)
     return {
         "schema": 1,
         "selection": selection.to_dict(),
@@ -129,20 +125,22 @@ def in_summary(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def estimate_rows(calls: Iterable[CallRow], own: set[tuple[str, str]] | None = None) -> list[EstimateRow]:
+def estimate_rows(
+    endpoints: Mapping[Endpoint, Sequence[SeenCall]], own: set[tuple[str, str]] | None = None
+) -> list[EstimateRow]:
     """Estimates by endpoint; the order of the calls is of no account.
 
     Args:
-        calls: of any tasks.
+        endpoints: calls of any tasks.
         own: trace id and span id of those that are divided; None: all. The others are only learnt from.
     """
     found = []
-    for endpoint, members in by_endpoint(calls).items():
+    for endpoint, members in endpoints.items():
         running = in_flight(members)
         waits = [
-            _Seen((row.trace_id, row.span_id), _wait(row, running.mean(*_stretch(row))))
-            for row in members
-            if _is_undivided(row)
+            _Seen((call.trace_id, call.span_id), _wait(call, call.wait_ns, running))
+            for call in members
+            if call.wait_ns is not None
         ]
         asked = [seen.wait for seen in waits if own is None or seen.key in own]
         if asked:
@@ -156,56 +154,39 @@ class _Seen(NamedTuple):
     wait: Wait | CallReason
 
 
-def _around(store: Store, selection: Selection) -> tuple[list[CallRow], set[tuple[str, str]]]:
+def _around(store: Store, selection: Selection) -> tuple[Iterator[CallRow], set[tuple[str, str]]]:
     """Calls of a task and of the day before it, each once, and which of them are its own."""
     summary = the_task(store, selection)
     spans = spans_of_tasks(store, [summary]).get(summary.task_id)
     if spans is None:  # it was counted to another since, or was forgotten
         raise TaskNotFound(summary.task_id)
-    found = {(row.trace_id, row.span_id): row for row in call_rows(summary.task_id, spans)}
-    own = set(found)
+    rows = call_rows(summary.task_id, spans)
+    own = {(row.trace_id, row.span_id) for row in rows}
     since = max(0, summary.start_ns - BEFORE_NS)
-    others = rows_of_calls(store, Selection(since_ns=since, until_ns=summary.end_ns + 1))
-    for row in itertools.islice(others, MOST_CALLS):
-        found.setdefault((row.trace_id, row.span_id), row)
-    return list(found.values()), own
+    day = rows_of_calls(store, Selection(since_ns=since, until_ns=summary.end_ns + 1))
+    others = (row for row in itertools.islice(day, MOST_CALLS) if (row.trace_id, row.span_id) not in own)
+    return itertools.chain(rows, others), own
 
 
-def _is_undivided(row: CallRow) -> bool:
-    return bool(row.phases_ns.get("wait")) and not {"queue", "prefill"} & row.phases_ns.keys()
-
-
-def _stretch(row: CallRow) -> tuple[int, int]:
-    """From when to when a call waited for its first token, ns since the epoch."""
-    begin = row.start_ns + before_wait_ns(row)
-    return begin, begin + row.phases_ns["wait"]
-
-
-def _wait(row: CallRow, running: float) -> Wait | CallReason:
+def _wait(call: SeenCall, wait_ns: int, running: InFlight) -> Wait | CallReason:
     """The wait of a call, or why nothing can be made of it."""
-    tokens, cached = row.tokens["input"], row.tokens["cache_read"]
-    if row.error:
+    if call.error:
         return "failed"
-    if tokens is None or row.usage_estimated:
+    if call.input_tokens is None:
         return "no_usage"
-    if cached is None:
+    if call.cached_tokens is None:
         return "cache_unknown"
-    if row.tokens["reasoning"] and not _reasoning_seen(row):
+    if call.has_unseen_reasoning:
         return "hidden_reasoning"
-    speed = row.generation_tokens_per_s
+    speed = call.generation_tokens_per_s
     return Wait(
-        start_ns=row.start_ns,
-        ns=row.phases_ns["wait"],
-        uncached_tokens=max(0, tokens - cached),
-        company=max(0.0, running - 1.0),
+        start_ns=call.start_ns,
+        ns=wait_ns,
+        uncached_tokens=max(0, call.input_tokens - call.cached_tokens),
+        company=max(0.0, running.mean(call.wait_start_ns, call.wait_start_ns + wait_ns) - 1.0),
         token_ns=1e9 / speed if speed else None,
-        connect_ns=row.phases_ns.get("connect"),
+        connect_ns=call.connect_ns,
     )
-
-
-def _reasoning_seen(row: CallRow) -> bool:
-    first, content = row.first_token_ns, row.first_content_ns
-    return first is not None and (content is None or first < content)
 
 
 def _row(endpoint: Endpoint, asked: Sequence[Wait | CallReason], learnt: Fit | Unfit) -> EstimateRow:

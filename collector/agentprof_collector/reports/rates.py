@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from agentprof.rollup.calls import CallRow
 from agentprof.rollup.quantiles import P99_SAMPLES, nearest_rank
 from agentprof_collector.reports.calls import rows_of_calls
-from agentprof_collector.reports.endpoints import Endpoint, by_endpoint, first_token_ns, in_flight
+from agentprof_collector.reports.endpoints import Endpoint, SeenCall, by_endpoint, in_flight
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import RatesBy, Selection
 from agentprof_collector.stores import Store
@@ -72,14 +71,15 @@ _COLUMNS: Final = (
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows by endpoint, then from short to long, or from few to many."""
-    seen = list(itertools.islice(rows_of_calls(store, selection), MOST_CALLS + 1))
-    found = rate_rows(seen[:MOST_CALLS], "concurrency" if selection.by == "concurrency" else "context")
+    calls = rows_of_calls(store, selection)
+    endpoints = by_endpoint(itertools.islice(calls, MOST_CALLS))
+    found = rate_rows(endpoints, "concurrency" if selection.by == "concurrency" else "context")
     return {
         "schema": 1,
         "selection": selection.to_dict(),
         "by": selection.by,
-        "calls": min(len(seen), MOST_CALLS),
-        "calls_left_out": len(seen) > MOST_CALLS,
+        "calls": sum(map(len, endpoints.values())),
+        "calls_left_out": next(calls, None) is not None,
         "count": len(found),
         "rows": [msgspec.to_builtins(row) for row in found[: selection.limit]],
     }
@@ -90,21 +90,21 @@ def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [flat_row(row, _COLUMNS) for row in document["rows"]]
 
 
-def rate_rows(calls: Iterable[CallRow], by: RatesBy) -> list[RateRow]:
-    """The figures of calls in buckets of powers of two; their order is of no account.
+def rate_rows(endpoints: Mapping[Endpoint, Sequence[SeenCall]], by: RatesBy) -> list[RateRow]:
+    """The figures of calls in buckets of powers of two; the order of the calls is of no account.
 
     By concurrency: calls to the same endpoint in flight on average while a call ran, itself included, rounded.
     """
     found = []
-    for endpoint, members in by_endpoint(calls).items():
-        buckets: dict[tuple[int, int] | None, list[CallRow]] = {}
+    for endpoint, members in endpoints.items():
+        buckets: dict[tuple[int, int] | None, list[SeenCall]] = {}
         running = in_flight(members)
-        for row in members:
+        for call in members:
             if by == "context":
-                bucket = context_bucket(row.tokens["input"])
+                bucket = context_bucket(call.context_tokens)
             else:
-                bucket = company_bucket(running.mean(row.start_ns, row.start_ns + row.duration_ns))
-            buckets.setdefault(bucket, []).append(row)
+                bucket = company_bucket(running.mean(call.start_ns, call.end_ns))
+            buckets.setdefault(bucket, []).append(call)
         ordered = sorted(buckets.items(), key=lambda item: item[0] or (-1, -1))
         found += [_row(endpoint, bucket, inside) for bucket, inside in ordered]
     return found
@@ -127,8 +127,8 @@ def company_bucket(mean: float) -> tuple[int, int]:
     return high // 2 + 1 if high > 1 else 1, high
 
 
-def _row(endpoint: Endpoint, bucket: tuple[int, int] | None, calls: Sequence[CallRow]) -> RateRow:
-    ended_well = [row for row in calls if not row.error]
+def _row(endpoint: Endpoint, bucket: tuple[int, int] | None, calls: Sequence[SeenCall]) -> RateRow:
+    ended_well = [call for call in calls if not call.error]
     low, high = bucket or (None, None)
     return RateRow(
         provider=endpoint.provider,
@@ -139,9 +139,9 @@ def _row(endpoint: Endpoint, bucket: tuple[int, int] | None, calls: Sequence[Cal
         high=high,
         calls=len(calls),
         errors=len(calls) - len(ended_well),
-        first_token_ns=_spread(map(first_token_ns, ended_well)),
-        generation_tokens_per_s=_spread(row.generation_tokens_per_s for row in ended_well),
-        prefill_tokens_per_s=_spread(row.prefill_tokens_per_s for row in ended_well),
+        first_token_ns=_spread(call.first_token_ns for call in ended_well),
+        generation_tokens_per_s=_spread(call.generation_tokens_per_s for call in ended_well),
+        prefill_tokens_per_s=_spread(call.prefill_tokens_per_s for call in ended_well),
     )
 
 

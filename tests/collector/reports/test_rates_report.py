@@ -15,6 +15,7 @@ from support.serving import OfStore
 
 from agentprof_collector.reports import REPORTS, rates
 from agentprof_collector.reports.calls import rows_of_calls
+from agentprof_collector.reports.endpoints import by_endpoint
 from agentprof_collector.reports.rates import company_bucket, context_bucket, rate_rows
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.stores import Store, open_store
@@ -199,4 +200,4 @@ def test_the_order_of_calls_is_of_no_account(store: Store) -> None:
     mixed = calls[:]
     dice.shuffle(mixed)
     for by in ("context", "concurrency"):
-        assert rate_rows(calls, by) == rate_rows(mixed, by)  # type: ignore[arg-type]
+        assert rate_rows(by_endpoint(calls), by) == rate_rows(by_endpoint(mixed), by)  # type: ignore[arg-type]
