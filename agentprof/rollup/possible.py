@@ -39,8 +39,8 @@ class Times:
         """Drop figures whose sum is more than there was: first what is derived, then what else is reported."""
         found = {name: self.known[name] for name in names if is_reported(self.known.get(name))}
         derived = {name: phase for name, phase in found.items() if phase.source == "derived"}
-        for suspects in (derived, found):
-            if not suspects or sum(phase.ns for phase in found.values()) <= most_ns + _TOLERANCE_NS:
+        for suspects in (derived, found) if derived else (found,):
+            if sum(phase.ns for phase in found.values()) <= most_ns + _TOLERANCE_NS:
                 return
             fields = " + ".join(phase.field or name for name, phase in found.items())
             self._drop(tuple(suspects), f"{fields}: {reason}")
