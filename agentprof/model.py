@@ -293,7 +293,26 @@ class OutcomeFact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Wall clock of the recording, ns since the epoch."""
 
 
+class EnergyWindow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the accelerators of an endpoint took in a stretch of time, and how many requests it worked on meanwhile."""
+
+    server: str
+    """The endpoint as calls name it, `host` or `host:port`."""
+    node: str
+    """The machine it was measured on; of several machines of one endpoint each has windows of its own."""
+    start_ns: int
+    """Wall clock of the machine, ns since the epoch."""
+    end_ns: int
+    energy_uj: int
+    """Microjoules of all accelerators together."""
+    running_low: int
+    """The fewest requests that were seen running, by the engine's own count."""
+    running_high: int
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a summary needs beside spans."""
 
     outcomes: tuple[OutcomeFact, ...] = ()
+    windows: tuple[EnergyWindow, ...] = ()
+    """Measured energy of the endpoints that the task called; others are ignored."""

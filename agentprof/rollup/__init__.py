@@ -17,6 +17,7 @@ from agentprof.rollup.again import calls_again, tools_again, wasted
 from agentprof.rollup.build import linked, rooted
 from agentprof.rollup.copies import without_copies
 from agentprof.rollup.energy import energy_fields
+from agentprof.rollup.measured import give_measured
 from agentprof.rollup.missing import has_unpriced_media
 from agentprof.rollup.overlap import overlap
 from agentprof.rollup.passes import PASSES
@@ -64,7 +65,7 @@ def roll_up(task_id: str, spans: Iterable[Span], facts: Facts | None = None) -> 
     Args:
         task_id: The task; spans are not checked for belonging to it.
         spans: In any order, copies allowed.
-        facts: Outcomes recorded later; those of other tasks are ignored.
+        facts: Outcomes recorded later, and measured energy; those of other tasks are ignored.
 
     Raises:
         ValueError: there are no spans.
@@ -85,6 +86,7 @@ def _summary(task_id: str, kept: list[Span], tree: Tree, facts: Facts) -> TaskSu
     lacks_spans = bool({"missing_spans", "cut_short"} & tree.warnings.keys())
     nodes = node_rows(tree, profile, lacks_spans=lacks_spans)
     calls, tools = tree.of_kind("model"), tree.of_kind("tool")
+    give_measured(calls, profile, facts.windows)
     models = model_rows(calls, profile)
     again, tools_done_again = calls_again(calls), tools_again(tools)
     count_misplaced(tree)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import msgspec
 
-from agentprof.model import Span
+from agentprof.model import EnergyWindow, Span
 from agentprof.rollup import plain_tree
 from agentprof.rollup.energy import joules_of
+from agentprof.rollup.measured import give_measured
 from agentprof.rollup.profile import profiled
 from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import cost_of, paths_of, tokens_of
@@ -57,11 +58,11 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: list[str]
     energy_j: Joules | None
     energy_source: str | None
-    """`config` or `ecologits`; None: its energy is not known."""
+    """`measured`, `config` or `ecologits`; None: its energy is not known."""
     energy_boundary: str | None
     """`gpu`, `server` or `facility`."""
     energy_covers: str | None
-    """`tokens`, `input tokens`, `output tokens` or `busy time`."""
+    """What of the call is in it, as `tokens` or `busy time`."""
     prefill_tokens_per_s: float | None
     """What this call got of the engine, beside other requests; None where it is not measured."""
     generation_tokens_per_s: float | None
@@ -74,14 +75,22 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     service: str | None
 
 
-def call_rows(task_id: str, spans: Iterable[Span]) -> list[CallRow]:
+def call_rows(
+    task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindow] = ()
+) -> list[CallRow]:
     """The calls of a task, by start.
+
+    Args:
+        task_id: The task.
+        spans: In any order, copies allowed.
+        windows: Measured energy, as in `Facts`.
 
     Raises:
         ValueError: there are no spans.
     """
     tree = plain_tree(task_id, spans)
     profile = profiled(tree)
+    give_measured(tree.of_kind("model"), profile, windows)
     paths = paths_of(tree)
     rows = []
     for node in tree.of_kind("model"):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
 
-from agentprof.model import Source, Span
+from agentprof.model import EnergyWindow, Source, Span
 from agentprof.rollup import plain_tree
 from agentprof.rollup.energy import joules_of
+from agentprof.rollup.measured import give_measured
 from agentprof.rollup.profile import Profile, profiled
 from agentprof.rollup.rates import Rates, rates
 from agentprof.rollup.rows import cost_of, tokens_of
@@ -70,19 +71,26 @@ class Waterfall(NamedTuple):
     """Rows there are, those left out included."""
 
 
-def waterfall(task_id: str, spans: Iterable[Span], limit: int | None = None) -> Waterfall:
+def waterfall(
+    task_id: str,
+    spans: Iterable[Span],
+    limit: int | None = None,
+    windows: Sequence[EnergyWindow] = (),
+) -> Waterfall:
     """The runs of a task, with what only gives its times to a call left out.
 
     Args:
         task_id: the task.
         spans: in any order, copies allowed.
         limit: rows at most: those that last longest, each with all that are above it.
+        windows: measured energy, as in `Facts`.
 
     Raises:
         ValueError: there are no spans.
     """
     tree = plain_tree(task_id, spans)
     profile = profiled(tree)
+    give_measured(tree.of_kind("model"), profile, windows)
     inferred = _as_nodes(profile)
     ordered = _in_tree_order(tree.root)
     kept = ordered if limit is None or len(ordered) <= limit else _longest(ordered, limit)

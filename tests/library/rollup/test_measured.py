@@ -1,0 +1,169 @@
+"""Measured energy: a window's joules divide among the requests running, and a call needs all of its time covered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.spans import TASK, call, failed, reported, task
+
+from agentprof.model import Energy, EnergyWindow, Facts, Span
+from agentprof.rollup import roll_up
+from agentprof.rollup.calls import call_rows
+from agentprof.rollup.waterfall import waterfall
+from agentprof.summary import TaskSummary
+
+J = 10**6
+SERVER = "gpu1:8000"
+
+
+def window(
+    start: int, end: int, joules: int, low: int = 1, high: int | None = None, **more: Any
+) -> EnergyWindow:
+    fields = {"server": SERVER, "node": "n1"} | more
+    return EnergyWindow(
+        start_ns=start,
+        end_ns=end,
+        energy_uj=joules * J,
+        running_low=low,
+        running_high=low if high is None else high,
+        **fields,
+    )
+
+
+def summary(calls: list[Span], *windows: EnergyWindow) -> TaskSummary:
+    return roll_up(TASK, [task("root", 0, 1000), *calls], Facts(windows=windows))
+
+
+def joules(calls: list[Span], *windows: EnergyWindow) -> tuple[float, float] | None:
+    found = summary(calls, *windows).energy_j
+    return None if found is None else (found["low"], found["high"])
+
+
+def on_gpu(start: int, end: int, **more: Any) -> Span:
+    return call(f"c{start}-{end}", start, end, "root", **{"server": SERVER} | more)
+
+
+def test_alone_on_the_machine_it_is_exact() -> None:
+    """All of the second window and half of the first and the third: 10 + 30 + 5."""
+    windows = (window(0, 100, 20), window(100, 200, 30), window(200, 300, 10))
+    found = summary([on_gpu(50, 250)], *windows)
+    assert found.energy_j == {"low": 45.0, "high": 45.0}
+    (row,) = found.energy
+    assert (row.source, row.boundary, row.covers, row.calls) == (
+        "measured",
+        "gpu",
+        "time by requests running",
+        1,
+    )
+    assert row.basis == "NVML"
+
+
+def test_others_share_also_those_nobody_sees() -> None:
+    """Four running all the time: a quarter; between two and five: from a fifth to a half."""
+    assert joules([on_gpu(0, 100)], window(0, 100, 40, 4)) == (10, 10)
+    assert joules([on_gpu(0, 100)], window(0, 100, 40, 2, 5)) == (8, 20)
+    assert joules([on_gpu(20, 40)], window(0, 100, 40, 0, 0)) == (8, 8)
+
+
+def test_only_its_time_in_the_engine_counts() -> None:
+    """A failed attempt, a pause, the queue and the network are not work: 40 of 100 are."""
+    span = on_gpu(
+        0,
+        100,
+        attempts=2,
+        failed_attempts=(failed(20, 10),),
+        first_token_ns=80,
+        queue_starts_late=True,
+        phases={"queue": reported(10), "prefill": reported(20)},
+    )
+    assert joules([span], window(0, 50, 0), window(50, 60, 600), window(60, 100, 40)) == (40, 40)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        (),
+        (window(0, 90, 1),),
+        (window(10, 200, 1),),
+        (window(0, 50, 1), window(51, 200, 1)),
+        (window(0, 200, 1, server="gpu2:8000"),),
+        (window(0, 100, 1, server="gpu1:8001"),),
+        (window(100, 200, 1),),
+    ],
+)
+def test_without_all_of_its_time_there_is_none(windows: tuple[EnergyWindow, ...]) -> None:
+    """A part of it is not known to be like the rest; what was reckoned by rates stays."""
+    assert joules([on_gpu(0, 100)], *windows) is None
+    rated = Energy(low_uj=J, high_uj=2 * J, source="config", boundary="gpu", covers="tokens")
+    assert joules([on_gpu(0, 100, energy=rated)], *windows) == (1, 2)
+
+
+def test_what_is_measured_wins_over_rates() -> None:
+    """The stored span keeps what was reckoned; the summary has what was counted."""
+    rated = Energy(low_uj=J, high_uj=2 * J, source="config", boundary="facility", covers="tokens")
+    found = summary([on_gpu(0, 100, energy=rated), on_gpu(300, 400, energy=rated)], window(0, 100, 7))
+    assert [(row.source, row.low_j, row.calls) for row in found.energy] == [
+        ("measured", 7.0, 1),
+        ("config", 1.0, 1),
+    ]
+
+
+def test_two_machines_of_one_endpoint_add_up() -> None:
+    """Each with windows of its own; one that was not watched at the time is not asked for."""
+    other = (window(0, 60, 6, node="n2"), window(60, 200, 14, node="n2"), window(500, 600, 99, node="n3"))
+    assert joules([on_gpu(0, 100)], window(0, 100, 10), *other) == (20, 20)
+
+
+def test_an_endpoint_may_be_named_without_its_port() -> None:
+    """Then all ports are it; the name in full goes before."""
+    host = window(0, 100, 10, server="GPU1")
+    assert joules([on_gpu(0, 100)], host) == (10, 10)
+    assert joules([on_gpu(0, 100)], host, window(0, 100, 3)) == (3, 3)
+
+
+def test_windows_that_overlap_count_once() -> None:
+    """Delivered again, or measured by two at the same time: the first that begins holds."""
+    twice = (window(0, 100, 10), window(0, 100, 10), window(50, 150, 77), window(100, 200, 4))
+    assert joules([on_gpu(0, 150)], *twice) == (12, 12)
+
+
+def test_rows_of_calls_and_the_waterfall_say_the_same() -> None:
+    """With the same windows."""
+    spans = [task("root", 0, 1000), on_gpu(0, 100)]
+    (row,) = call_rows(TASK, spans, [window(0, 100, 10)])
+    assert (row.energy_j, row.energy_source) == ({"low": 10.0, "high": 10.0}, "measured")
+    drawn = waterfall(TASK, spans, windows=[window(0, 100, 10)]).rows
+    assert [run.energy_j for run in drawn] == [None, {"low": 10.0, "high": 10.0}]
+    assert call_rows(TASK, spans)[0].energy_j is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 50), st.integers(0, 2)), min_size=1, max_size=8),
+    st.randoms(),
+)
+def test_no_order_changes_it_and_no_joule_is_made(
+    calls: list[tuple[int, int]], measured: list[tuple[int, int, int]], random: Any
+) -> None:
+    """Where the count of the engine is right the low shares of all calls are never more than what was measured."""
+    spans = [
+        call(f"c{number}", start, start + length, "root", server=SERVER)
+        for number, (start, length) in enumerate(calls)
+    ]
+    windows, at = [], 0
+    for length, joule, unseen in measured:
+        here = [
+            sum(start <= moment < start + size for start, size in calls) for moment in range(at, at + length)
+        ]
+        windows.append(window(at, at + length, joule, min(here) + unseen, max(here) + unseen))
+        at += length
+    whole = summary(spans, *windows)
+    random.shuffle(windows)
+    random.shuffle(spans)
+    assert summary(spans, *windows, windows[0]) == whole
+    if whole.energy_j is not None:
+        assert 0 <= whole.energy_j["low"] <= whole.energy_j["high"]
+        assert whole.energy_j["low"] <= sum(joule for _, joule, _ in measured)
