@@ -9,6 +9,9 @@ from agentprof.model import Call, Usage
 from agentprof.rollup.phases import Segment
 
 _OF_THE_ENGINE: Final = frozenset({"reported", "joined", "derived"})
+_FASTEST: Final = 20_000
+"""Tokens a second of one answer, on the client's clock, above which a proxy held the stream back and passed it on at
+once: several times what the fastest services generate."""
 
 
 class Rates(NamedTuple):
@@ -25,8 +28,8 @@ def rates(call: Call, phases: Iterable[Segment]) -> Rates:
 
     A rate needs measured figures on both sides: no rate comes from estimated tokens, none from tokens that may
     have been read from a cache nobody reports on, and none from a generation whose tokens are not those of the
-    usage: reasoning that was not seen is over before the first token that is, and a stream that was left holds
-    fewer tokens than were made.
+    usage: reasoning that was not seen is over before the first token that is, a stream that was left holds fewer
+    tokens than were made, and one that a proxy passed on at once says nothing of when they were made.
 
     With continuous batching both figures contain the work of other requests: the rate is what this call got,
     not what the engine can do.
@@ -39,10 +42,12 @@ def rates(call: Call, phases: Iterable[Segment]) -> Rates:
     if usage is None or usage.estimated:
         return Rates(None, None)
     found = {phase.name: phase for phase in phases}
-    return Rates(
-        _per_second(_uncached(usage), _of_engine(found.get("prefill"))),
-        _per_second(_after_first(usage), _generation_ns(call, usage, found.get("generation"))),
-    )
+    prefill = _per_second(_uncached(usage), _of_engine(found.get("prefill")))
+    generation = found.get("generation")
+    generated = _per_second(_after_first(usage), _generation_ns(call, usage, generation))
+    if generated is not None and generated > _FASTEST and _of_engine(generation) is None:
+        generated = None
+    return Rates(prefill, generated)
 
 
 def _uncached(usage: Usage) -> int | None:

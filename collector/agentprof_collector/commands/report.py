@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from rich.console import Console
 
 from agentprof_collector import terminal
 from agentprof_collector.commands.options import db_option, json_option, url_option
@@ -164,11 +166,21 @@ def report(
     report_name = _report_name(selection, calls=calls, estimate=estimate, gpu_hours=gpu_hours)
     if after is not None:
         _check_cursor(report_name, after)
-    with open_source(db, url) as source:
+    with open_source(db, url) as source, _says_that_it_reads(calls=calls or estimate):
         document = source.document(report_name, selection)
         if estimate and report_name == "task":
             document = _with_estimates(source, document)
     _show(report_name, document, as_json=as_json, as_csv=as_csv)
+
+
+@contextmanager
+def _says_that_it_reads(*, calls: bool) -> Iterator[None]:
+    """Calls are read one by one, which may take seconds: a person at a terminal sees that something is done."""
+    if calls and sys.stderr.isatty():
+        with Console(stderr=True).status("reading calls"):
+            yield
+    else:
+        yield
 
 
 def _default_limit(group_by: str | None, *, in_full: bool) -> int | None:

@@ -75,6 +75,14 @@ def test_reasoning_counts_where_it_was_seen_or_the_engine_timed_it() -> None:
     assert timed.generation_tokens_per_s == 10.0
 
 
+def test_a_stream_passed_on_at_once_is_no_rate() -> None:
+    """40 tokens in a millisecond: a proxy held them back; what the engine reports counts."""
+    late = {"first_token_ns": 5 * S - 1_000_000, "usage": usage(10, 41)}
+    assert rates_of(5 * S, **late).generation_tokens_per_s is None
+    timed = rates_of(5 * S, phases={"generation": reported(2 * S)}, **late)
+    assert timed.generation_tokens_per_s == 20.0
+
+
 def test_a_prefill_of_the_client_clock_is_no_rate() -> None:
     """Only an engine knows when it began on the prompt."""
     assert rates_of(5 * S, phases={"prefill": observed(S)}, usage=usage(10, 2, cache_read=0))[0] is None
