@@ -23,11 +23,15 @@ _NS: Final = 1e9
 _scope: ContextVar[Scope | None] = ContextVar("agentprof_scope", default=None)
 
 
-def open_scope() -> Scope | None:
-    """Begin a scope; None inside another one or inside a call: attempts belong to that."""
+def open_scope(kind: type[Scope] | None = None) -> Scope | None:
+    """Begin a scope; None inside another one or inside a call: attempts belong to that.
+
+    Args:
+        kind: Another one than `Scope`.
+    """
     if _runtime.active() is None or _calls.current_call() is not None or current_scope() is not None:
         return None
-    return Scope()
+    return Scope() if kind is None else kind()
 
 
 def current_scope() -> Scope | None:
@@ -43,12 +47,7 @@ def call_here(*args: Any) -> Call:
         args: What a `Call` is made of.
     """
     scope = current_scope()
-    if scope is None:
-        return Call(*args)
-    call = scope.next_attempt()
-    if call is None and scope.call is None:
-        call = scope.call = RepeatedCall(*args)
-    return call or Call(*args)
+    return Call(*args) if scope is None else scope.call_for(args)
 
 
 class Scope:
@@ -63,11 +62,18 @@ class Scope:
         """A context that was copied meanwhile may hold the scope longer than it lasts."""
         _scope.set(self)
 
-    def next_attempt(self) -> RepeatedCall | None:
-        """The call if it is waiting for another attempt, for which it is the current one now."""
-        if self.call is None or not self.call.is_waiting:
-            return None
-        self.call = self.call.again()
+    def call_for(self, args: tuple[Any, ...]) -> Call:
+        """The call to which a request belongs that is about to be sent.
+
+        Args:
+            args: What a `Call` is made of.
+        """
+        if self.call is None:
+            self.call = RepeatedCall(*args)
+        elif self.call.is_waiting:
+            self.call = self.call.again()
+        else:  # beside an attempt that is not over, or after the end of the call
+            return Call(*args)
         return self.call
 
     def end(self, error: BaseException | None) -> None:
@@ -77,6 +83,35 @@ class Scope:
             _scope.set(None)
         if self.call is not None:
             self.call.settle(error)
+
+
+class ScopeOfTarget(Scope):
+    """One use of a method that may also ask another model, or ask once more after an answer.
+
+    Only what is sent to the same place, after an attempt that failed, is another attempt of the same call.
+    """
+
+    __slots__ = ("_target",)
+
+    def call_for(self, args: tuple[Any, ...]) -> Call:
+        """The same."""
+        _, dialect, model, _, host, port, _ = args
+        target = (dialect, model, host, port)
+        call = self.call
+        if call is not None and call.is_waiting and (call.failed_as is None or target != self._target):
+            call.end_as_it_was()
+        if call is not None and call.is_over:
+            self.call = None
+        if self.call is None:
+            self._target = target
+        return super().call_for(args)
+
+    def end(self, error: BaseException | None) -> None:
+        """The method returned, or raised this error; what it did after the answer is no part of the call."""
+        call = self.call
+        if call is not None and call.is_waiting and (error is None or call.failed_as is not None):
+            call.end_as_it_was(error)
+        super().end(error)
 
 
 class RepeatedCall(Call):
@@ -100,6 +135,16 @@ class RepeatedCall(Call):
         """Whether the last attempt is over, and the call is not."""
         return self._open and self._held and self._over_at != 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended: its answer was read, say."""
+        return not self._open
+
+    @property
+    def failed_as(self) -> str | None:
+        """The status of the last attempt, if it failed."""
+        return self._refused or self._failed_as
+
     # --- attempts --------------------------------------------------------------------------------
     def again(self) -> RepeatedCall:
         """The call goes on with another attempt.
@@ -115,7 +160,7 @@ class RepeatedCall(Call):
 
     def _begin_attempt(self) -> None:
         now = stamp_ns()
-        self._last_failed(self._refused or self._failed_as or "repeated", now)
+        self._last_failed(self.failed_as or "repeated", now)
         self._attempt_began = now
         received = self._answer.received
         self._answer = Answer()
@@ -172,10 +217,27 @@ class RepeatedCall(Call):
         if not (self._held and self._broke):
             super().stream_left()
 
+    def end_as_it_was(self, error: BaseException | None = None) -> None:
+        """It was over when its last attempt was, unless its stream is still to be read.
+
+        Args:
+            error: What the program gets for a failure.
+        """
+        failed_as = self.failed_as
+        if failed_as is None and self._arrivals is not None:
+            self.settle(None)
+            return
+        self._held = False
+        if failed_as is not None:
+            self._attempt_over(self._over_at, failed_as)
+            self._refused = None
+        error_type = type(error).__qualname__ if error is not None else failed_as
+        self._finish(self._over_at, error_type=error_type)
+
     def settle(self, error: BaseException | None) -> None:
         """The scope is over: so is the call, unless its stream is still to be read."""
         self._held = False
-        failed_as = self._refused or self._failed_as
+        failed_as = self.failed_as
         if self._broke and error is not None:
             super().stream_failed(error, self._over_at)
         elif failed_as is not None and self._over_at:

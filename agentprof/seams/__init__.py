@@ -14,6 +14,8 @@ from agentprof.seams import (
     botocore,
     httpcore,
     httpx,
+    litellm,
+    mcp,
     repeating,
     requests,
     served,
@@ -34,6 +36,7 @@ class Seam(Protocol):
 
 SEAMS: Final[tuple[Seam, ...]] = (
     stainless,
+    litellm,
     repeating,
     httpx,
     httpcore,
@@ -42,4 +45,5 @@ SEAMS: Final[tuple[Seam, ...]] = (
     botocore,
     aiohttp,
     served,
+    mcp,
 )
