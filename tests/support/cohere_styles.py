@@ -78,7 +78,9 @@ def styles_of(module: Any) -> tuple[Style, ...]:
     never: Any = {"request_options": {"max_retries": 0}}
 
     def client(name: str, server: ModelServer, **more: Any) -> Any:
-        return getattr(module, name)("secret-key", base_url=base_of(server), **more)
+        # Until there was a second version of the API, the URL named the version.
+        url = base_of(server) if hasattr(module, "ClientV2") else server.url
+        return getattr(module, name)("secret-key", base_url=url, **more)
 
     def plain(server: ModelServer, **more: Any) -> Any:
         return client("ClientV2", server).chat(**asked, **more).model_dump()
