@@ -15,8 +15,9 @@ from typing import Final, Literal
 import msgspec
 
 from agentprof import __version__
-from agentprof._doctor.self_test import CALLERS, Finding
-from agentprof._run.sdks import SDKS, WITHOUT_MODELS, version_of
+from agentprof._doctor.callers import CALLERS
+from agentprof._doctor.self_test import Finding
+from agentprof._run.sdks import SDKS, TRIED, WITHOUT_MODELS, outside, version_of
 from agentprof._run.settings import VARIABLE
 
 DISTRIBUTION: Final = "agentprof-otel"
@@ -141,7 +142,7 @@ def sdks() -> Iterator[Check]:
         if version is None:
             continue
         if name in CALLERS:
-            yield described(name, version, tested(name))
+            yield in_range(name, version, described(name, version, tested(name)))
         elif name not in WITHOUT_MODELS:
             yield Check(
                 f"{name} {version}",
@@ -199,6 +200,20 @@ def described(sdk: str, version: str, found: Finding) -> Check:
     return Check(
         name, "bad", "; ".join(wrong), "Please report it, with the output of agentprof doctor --json."
     )
+
+
+def in_range(name: str, version: str, check: Check) -> Check:
+    """A check that also says if the version is none of those that are supported."""
+    how = outside(name, version)
+    if how is None:
+        return check
+    oldest, newest = TRIED[name]
+    newest = newest.partition(".")[0]
+    advice = f"Supported are {oldest} to {newest}.x: pip install '{SDKS[name]}>={oldest}'"
+    if check.state == "ok":
+        advice = f"Not all ways to call it were tried. {advice}"
+    state: State = "bad" if check.state == "bad" else "note"
+    return Check(check.name, state, f"{how}; {check.found}", advice)
 
 
 def of_sdk(modules: list[str]) -> list[str]:

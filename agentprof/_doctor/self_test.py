@@ -5,9 +5,6 @@ Runs in a process of its own, so that nothing it imports or patches is left behi
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import json
 import sys
 import threading
 import time
@@ -18,38 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from agentprof import attributes
+from agentprof._doctor.callers import CALLERS, INPUT_TOKENS, OUTPUT_TOKENS, answer_at
 from agentprof._instrument import instrumented_modules
 from agentprof.testing import capture
 
-MODEL: Final = "doctor"
-INPUT_TOKENS: Final = 100
-OUTPUT_TOKENS: Final = 6
-_ANSWER: Final = {
-    "id": "doctor-1",
-    "object": "chat.completion",
-    "created": 1700000000,
-    "model": MODEL,
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Well."}}],
-    "usage": {
-        "prompt_tokens": INPUT_TOKENS,
-        "completion_tokens": OUTPUT_TOKENS,
-        "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-    },
-}
-_MESSAGE: Final = {
-    "id": "doctor-1",
-    "type": "message",
-    "role": "assistant",
-    "model": MODEL,
-    "content": [{"type": "text", "text": "Well."}],
-    "stop_reason": "end_turn",
-    "stop_sequence": None,
-    "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
-}
-"""What Anthropic would answer."""
-_BODY: Final = {"model": MODEL, "messages": [{"role": "user", "content": "How are you?"}]}
 _REPEATS: Final = 20
-_CHANGING: Final = frozenset({"traceparent", "x-stainless-retry-count"})
+_CHANGING: Final = frozenset(
+    {"traceparent", "x-stainless-retry-count", "amz-sdk-invocation-id", "authorization", "x-amz-date"}
+)
+"""Headers that are new in each request; those of AWS sign it with its time."""
 
 
 class Finding(msgspec.Struct, omit_defaults=True):
@@ -83,7 +57,6 @@ class _Endpoint:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, dict[str, str], bytes]] = []
-        chat, message = json.dumps(_ANSWER).encode(), json.dumps(_MESSAGE).encode()
         sent = self.sent
 
         class Handler(BaseHTTPRequestHandler):
@@ -94,7 +67,7 @@ class _Endpoint:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 sent.append((self.path, headers, body))
-                answer = message if self.path.partition("?")[0].endswith("/messages") else chat
+                answer = answer_at(self.path.partition("?")[0])
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(answer)))
@@ -117,76 +90,6 @@ class _Endpoint:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-def _openai(url: str) -> Callable[[], Any]:
-    client = importlib.import_module("openai").OpenAI(base_url=url, api_key="none", max_retries=0)
-    return lambda: client.chat.completions.create(**_BODY)
-
-
-def _anthropic(url: str) -> Callable[[], Any]:
-    client = importlib.import_module("anthropic").Anthropic(
-        base_url=url.removesuffix("/v1"), api_key="none", max_retries=0
-    )
-    return lambda: client.messages.create(**_BODY, max_tokens=OUTPUT_TOKENS)
-
-
-def _sibling(module: str, name: str, **options: Any) -> Callable[[str], Callable[[], Any]]:
-    """An SDK on the base client of openai that adds the whole path to the address itself."""
-
-    def caller(url: str) -> Callable[[], Any]:
-        client = getattr(importlib.import_module(module), name)(
-            base_url=url.removesuffix("/v1"), api_key="none", max_retries=0, **options
-        )
-        chat = client.chat.chat if hasattr(client.chat, "chat") else client.chat.completions.create
-        return lambda: chat(**_BODY)
-
-    return caller
-
-
-def _httpx(name: str) -> Callable[[str], Callable[[], Any]]:
-    def caller(url: str) -> Callable[[], Any]:
-        client = importlib.import_module(name).Client(trust_env=False)
-        return lambda: client.post(f"{url}/chat/completions", json=_BODY).json()
-
-    return caller
-
-
-def _requests(url: str) -> Callable[[], Any]:
-    session = importlib.import_module("requests").Session()
-    session.trust_env = False
-    return lambda: session.post(f"{url}/chat/completions", json=_BODY).json()
-
-
-def _aiohttp(url: str) -> Callable[[], Any]:
-    aiohttp = importlib.import_module("aiohttp")
-
-    async def call() -> Any:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{url}/chat/completions", json=_BODY) as response,
-        ):
-            return await response.json()
-
-    return lambda: asyncio.run(call())
-
-
-CALLERS: Final[dict[str, Callable[[str], Callable[[], Any]]]] = {
-    "openai": _openai,
-    "anthropic": _anthropic,
-    "groq": _sibling("groq", "Groq"),
-    "cerebras": _sibling("cerebras.cloud.sdk", "Cerebras", warm_tcp_connection=False),
-    "together": _sibling("together", "Together"),
-    "fireworks": _sibling("fireworks", "Fireworks"),
-    "perplexity": _sibling("perplexity", "Perplexity"),
-    "sambanova": _sibling("sambanova", "SambaNova"),
-    "writerai": _sibling("writerai", "Writer"),
-    "httpx": _httpx("httpx"),
-    "httpx2": _httpx("httpx2"),
-    "requests": _requests,
-    "aiohttp": _aiohttp,
-}
-"""By package: what makes a call from the address of an endpoint."""
 
 
 def run(sdk: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -11,6 +12,7 @@ from typing import Final
 SDKS: Final = {
     "openai": "openai",
     "anthropic": "anthropic",
+    "google.genai": "google-genai",
     "mistralai": "mistralai",
     "cohere": "cohere",
     "groq": "groq",
@@ -42,6 +44,42 @@ SDKS: Final = {
 
 WITHOUT_MODELS: Final = frozenset({"httpx", "httpx2", "requests", "aiohttp", "urllib3", "mcp", "boto3"})
 """Those of them that programs also use for other things."""
+
+TRIED: Final = {
+    "openai": ("1.50.2", "3.57.0"),
+    "anthropic": ("0.40.0", "2.14.0"),
+    "groq": ("0.13.0", "1.7.0"),
+    "cerebras": ("1.13.0", "1.91.0"),
+    "together": ("2.0.0", "3.1.1"),
+    "google.genai": ("1.0.0", "3.6.1"),
+    "mistralai": ("1.2.6", "3.7.0"),
+    "cohere": ("5.0.0", "7.3.1"),
+    "ollama": ("0.1.0", "0.6.3"),
+}
+"""The oldest and the newest version whose calls were tried in every style, by package: docs/supported.md."""
+
+
+def outside(name: str, version: str) -> str | None:
+    """How a version of a package lies outside those that are supported; None: it does not, or none are named.
+
+    Supported is what is not older than the minor version of the oldest that was tried, and of no newer major
+    version than the newest.
+    """
+    if name not in TRIED:
+        return None
+    oldest, newest = map(_numbers, TRIED[name])
+    here = _numbers(version)
+    if here[:2] < oldest[:2]:
+        return f"older than {oldest[0]}.{oldest[1]}, the oldest version that is supported"
+    if here[0] > newest[0]:
+        return f"newer than {newest[0]}.x, the newest version that was tried"
+    return None
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    """Major and minor version."""
+    found = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    return found[0] if found else 0, found[1] if len(found) > 1 else 0
 
 
 @functools.cache

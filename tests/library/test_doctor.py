@@ -70,6 +70,25 @@ def test_an_sdk_that_does_not_work_is_found(tmp_path: Path) -> None:
     assert (code, openai["found"]) == (1, "failed: OSError")
 
 
+@pytest.mark.parametrize(
+    ("version", "how"),
+    [
+        ("1.40.0", "older than 1.50, the oldest version that is supported"),
+        ("9.1", "newer than 3.x, the newest version that was tried"),
+    ],
+)
+def test_a_version_outside_those_that_are_supported(version: str, how: str, tmp_path: Path) -> None:
+    """Named, with what its one call gave, and what to do."""
+    info = tmp_path / f"openai-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: openai\nVersion: {version}\n")
+    code, found = checks(PYTHONPATH=str(tmp_path))
+    check = found[f"openai {version}"]
+    assert (code, check["state"]) == (0, "note")
+    assert check["found"].startswith(f"{how}; one call, the same for the program, recorded")
+    assert check["advice"].endswith("Supported are 1.50.2 to 3.x: pip install 'openai>=1.50.2'")
+
+
 @pytest.mark.parametrize("owns", ["module", "command"])
 def test_another_owner_of_the_name_is_found(owns: str, tmp_path: Path) -> None:
     """A distribution that installs a module or a command of our name."""
