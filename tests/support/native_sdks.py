@@ -32,6 +32,12 @@ def gemini_client(sdk: Any, base_url: str) -> Any:
 def _gemini(sdk: Any, url: str, api: str, model: str, body: dict[str, Any], streams: bool) -> Any:
     client = gemini_client(sdk, url)  # to be held: it closes when it is dropped
     models = client.models
+    if api == "gemini.interactions":
+        options = body["generation_config"]
+        items = client.interactions.create(
+            model=model, input=body["input"], generation_config=options, stream=streams
+        )
+        return (item for item in items if client is not None) if streams else items
     if api == "gemini.embed":
         texts = [part["text"] for one in body.get("requests", [body]) for part in one["content"]["parts"]]
         return models.embed_content(model=model, contents=texts)

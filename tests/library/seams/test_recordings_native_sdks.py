@@ -1,4 +1,4 @@
-"""The same recordings through the SDKs of Google, Ollama, Cohere and Mistral, which need no seam of their own.
+"""The same recordings through the SDKs of Google, Ollama, Cohere and Mistral, which send through plain HTTP clients.
 
 Run with `-s` for tables.
 """
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDINGS = {
     "gemini.generate": 412,
     "gemini.embed": 15,
+    "gemini.interactions": 4,
     "ollama.chat": 8,
     "ollama.generate": 4,
     "cohere.chat": 61,
