@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from opentelemetry import baggage, trace
 from opentelemetry import context as otel_context
@@ -66,6 +67,24 @@ def of_call(span: Span, held: Context) -> Context | None:
 def without(context: Context) -> Context:
     """The context as it goes to a host of models: the rest of the program's baggage stays."""
     return baggage.remove_baggage(KEY, baggage.remove_baggage(TASK, context))
+
+
+def header_of(task: Task) -> str:
+    """A `baggage` header that names a task and nothing else."""
+    return f"{TASK}={quote(task.id, safe='')},{KEY}={task.key.secret.hex()}"
+
+
+def with_header(header: str, context: Context) -> Context:
+    """A context whose baggage names the task that a `baggage` header names; the same where it names none."""
+    if not is_written(header):
+        return context
+    from opentelemetry.baggage.propagation import W3CBaggagePropagator
+
+    said = baggage.get_all(W3CBaggagePropagator().extract({"baggage": header}, Context()))
+    for name in (TASK, KEY):
+        if name in said:
+            context = baggage.set_baggage(name, said[name], context)
+    return context
 
 
 def is_written(header: str) -> bool:

@@ -107,6 +107,11 @@ class _Opened:
             self.task.note_ended(self._span)
         self._span.end(stamp_ns() + self._anchor)
 
+    def fail(self, kind: str) -> None:
+        """Note that what was done says itself that it failed."""
+        self._span.set_attribute(attributes.ERROR_TYPE, kind)
+        self._span.set_status(StatusCode.ERROR)
+
     def discard(self) -> None:
         """Let it be as if it had never begun: its span is never ended, and so never seen."""
         self._ended = True

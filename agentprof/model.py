@@ -215,6 +215,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     cost: Cost | None = None
     fingerprint: str | None = None
     """Hash of the arguments; alike in one task = the same."""
+    mcp: bool = False
+    """Its span tells of a message to an MCP server, sent or received: one run has several."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -46,7 +46,9 @@ def keep_outermost_tools(tree: Tree) -> None:
         )
     for node in tree.of_kind("tool"):
         _take_costs(node, inner.get(id(node), []))
-    tree.warn("nested_tool", sum(map(len, inner.values())))
+    # Client and server of an MCP tool, and what calls it, each tell of the one run by design.
+    several = [node for nodes in inner.values() for node in nodes if node.tool is None or not node.tool.mcp]
+    tree.warn("nested_tool", len(several))
 
 
 def _take_costs(outer: Node, inner: list[Node]) -> None:

@@ -111,6 +111,8 @@ def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str 
             title = _model(fields)
         case "tool":
             title = values.text(fields.get("tool_name")) or values.text(fields.get("step_name"))
+            if title is None and "mcp_method" in fields:
+                title = values.text(name.rpartition(f"{fields['mcp_method']} ")[2])
         case "agent":
             title = values.text(fields.get("agent_name")) or values.text(fields.get("step_name"))
         case "step" | "human":
@@ -126,10 +128,11 @@ def _model(fields: Mapping[str, Any]) -> str | None:
 
 def _tool(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Tool:
     call_id = values.text(fields.get("tool_call_id"))
+    is_mcp = "mcp_method" in fields
     if not ours:
-        return Tool(call_id=call_id)
+        return Tool(call_id=call_id, mcp=is_mcp)
     fingerprint = values.text(ours.get(a.FINGERPRINT_ARGUMENTS))
-    return Tool(call_id=call_id, cost=own.cost(ours), fingerprint=fingerprint)
+    return Tool(call_id=call_id, cost=own.cost(ours), fingerprint=fingerprint, mcp=is_mcp)
 
 
 def _call(

@@ -11,6 +11,7 @@ from agentprof.model import SpanKind
 from agentprof.vocabularies.agentprof_own import AGENTPROF
 from agentprof.vocabularies.anthropic_sdk import ANTHROPIC_SDK
 from agentprof.vocabularies.engines import SGLANG, VLLM
+from agentprof.vocabularies.mcp import MCP
 from agentprof.vocabularies.openinference import OPENINFERENCE
 from agentprof.vocabularies.openllmetry import OPENLLMETRY
 from agentprof.vocabularies.otel_genai import OTEL_GENAI
@@ -25,6 +26,7 @@ VOCABULARIES: tuple[Vocabulary, ...] = (
     OPENLLMETRY,
     OTEL_GENAI,
     ANTHROPIC_SDK,
+    MCP,
     VLLM,
     SGLANG,
 )

@@ -22,7 +22,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     `fields` maps a field of ours to the attributes that hold it, best first. The fields are: `model`,
     `request_model`, `provider`, `operation`, `response_id`, `request_id`, `finish_reasons`, `stream`, `service_tier`,
     `server_address`, `server_port`, `tool_name`, `tool_call_id`, `agent_name`, `step_name`, `error_type`,
-    `cost`, and the token counts
+    `mcp_method`, `cost`, and the token counts
     `input`, `output`, `cache_read`, `cache_write`, `cache_write_1h`, `reasoning`.
     """
 
