@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from types import FrameType
@@ -127,17 +129,18 @@ def collect(
         keep_content=keep_content,
         keep_ns=keep,
     )
-    stopping = _stop_on_signals()
-    store = _open(path)
-    try:
-        collector = Collector(store, path, Pricer(load_config(None)), options)
-    except BaseException:
-        store.close()
-        raise
-    with collector:
-        _say_where(collector, path, as_json=as_json)
-        stopping.wait()
-        click.echo("stopping: what has come is being added up", err=True)
+    with _stopped_by_signals() as stopping:
+        store = _open(path)
+        try:
+            collector = Collector(store, path, Pricer(load_config(None)), options)
+        except BaseException:
+            store.close()
+            raise
+        with collector:
+            _say_where(collector, path, as_json=as_json)
+            _collect_garbage_seldom()
+            stopping.wait()
+            click.echo("stopping: what has come is being added up", err=True)
 
 
 def _say_where(collector: Collector, path: Path, *, as_json: bool) -> None:
@@ -212,7 +215,8 @@ def _collect_garbage_seldom() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def _stop_on_signals() -> threading.Event:
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
     """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing handled it."""
     stopping = threading.Event()
 
@@ -220,6 +224,9 @@ def _stop_on_signals() -> threading.Event:
         stopping.set()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    return stopping
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -311,6 +311,16 @@ def test_what_was_wrong_with_an_address_is_said(agentprof_command: Run) -> None:
     assert "no.such.host.invalid is no address to listen on" in done.stderr
 
 
+def test_the_process_is_left_as_it_was(agentprof_command: Run) -> None:
+    """What it does to signals lasts no longer than it: else a later fork, such as a worker of a pool, would not end
+    when it is told to."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    done = agentprof_command("collect", *Ports().options(), "--phase-spans-to", "no url")
+    assert done.returncode == 1
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
 def test_where_it_is_can_be_read_by_a_machine(database: Path) -> None:
     """With --json, as one line before anything else."""
     ports = ["--port", "0", "--otlp-http-port", "0", "--otlp-grpc-port", "0"]
