@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import mul
 from typing import Final, NamedTuple
 
 SHARE: Final = 0.05
@@ -47,14 +48,13 @@ def lower_envelope(points: Sequence[Point]) -> Curve:
     """
     if not points:
         raise ValueError("a curve needs points")
-    # In thousands of tokens and seconds, in which the terms are of similar size.
-    rows = [_row(point) for point in sorted(points)]
+    columns = _columns(sorted(points))
     best, smallest = (0.0, 0.0, 0.0), float("inf")
     for terms in _TERMS:
-        factors = _quantile_fit(rows, terms)
+        factors = _quantile_fit(columns, terms)
         if factors is None or min(factors) < 0:
             continue
-        loss = _loss(rows, factors)
+        loss = sum(_loss(residual) for residual in _residuals(columns, factors))
         if loss < smallest:
             best, smallest = factors, loss
         if len(terms) == len(factors):
@@ -62,30 +62,29 @@ def lower_envelope(points: Sequence[Point]) -> Curve:
     return Curve(best[0] * 1e9, best[1] * 1e6, best[2] * 1e3)
 
 
-_Row = tuple[tuple[float, float, float], float]
+_Columns = tuple[list[float], list[float], list[float]]
 _Factors = tuple[float, float, float]
 
 
-def _row(point: Point) -> _Row:
-    """The terms of a point, all relative to its time, which is then 1."""
-    seconds, thousands = point.ns / 1e9, point.tokens / 1e3
-    return (1 / seconds, thousands / seconds, thousands * thousands / seconds), seconds
+def _columns(points: Sequence[Point]) -> _Columns:
+    """The terms of all points, each relative to the time of its point, which is then 1.
+
+    In thousands of tokens and seconds, in which the terms are of similar size.
+    """
+    per_s = [1e9 / point.ns for point in points]
+    thousands = [point.tokens / 1e3 for point in points]
+    linear = list(map(mul, thousands, per_s))
+    return per_s, linear, list(map(mul, thousands, linear))
 
 
-def _quantile_fit(rows: Sequence[_Row], terms: Sequence[int]) -> _Factors | None:
+def _quantile_fit(columns: _Columns, terms: Sequence[int]) -> _Factors | None:
     """Quantile regression by least squares whose weights follow the residuals; None where it has no solution."""
-    size = len(terms)
-    weights = [1.0] * len(rows)
+    chosen = [columns[term] for term in terms]
+    weights = [1.0] * len(columns[0])
     found: _Factors | None = None
     for _ in range(_ROUNDS):
-        sums = [[0.0] * (size + 1) for _ in range(size)]
-        for (values, _), weight in zip(rows, weights, strict=True):
-            for at, term in enumerate(terms):
-                weighted = weight * values[term]
-                line = sums[at]
-                for other in range(size):
-                    line[other] += weighted * values[terms[other]]
-                line[size] += weighted
+        weighted = [list(map(mul, weights, column)) for column in chosen]
+        sums = [[sum(map(mul, one, other)) for other in chosen] + [sum(one)] for one in weighted]
         solved = _solve(sums)
         if solved is None:
             return None
@@ -95,7 +94,7 @@ def _quantile_fit(rows: Sequence[_Row], terms: Sequence[int]) -> _Factors | None
         before, found = found, (whole[0], whole[1], whole[2])
         if before is not None and all(map(_alike, before, found)):
             break
-        weights = [_pull(_residual(values, found)) for values, _ in rows]
+        weights = [_pull(residual) for residual in _residuals(columns, found)]
     return found
 
 
@@ -103,17 +102,20 @@ def _alike(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-9 * abs(one)
 
 
-def _residual(values: Sequence[float], factors: _Factors) -> float:
-    return 1.0 - values[0] * factors[0] - values[1] * factors[1] - values[2] * factors[2]
+def _residuals(columns: _Columns, factors: _Factors) -> list[float]:
+    constant, linear, quadratic = factors
+    return [
+        1.0 - one * constant - other * linear - third * quadratic
+        for one, other, third in zip(*columns, strict=True)
+    ]
 
 
 def _pull(residual: float) -> float:
     return (SHARE if residual >= 0 else 1 - SHARE) / max(abs(residual), _SMALLEST)
 
 
-def _loss(rows: Sequence[_Row], factors: _Factors) -> float:
-    residuals = [_residual(values, factors) for values, _ in rows]
-    return sum(residual * (SHARE if residual >= 0 else SHARE - 1) for residual in residuals)
+def _loss(residual: float) -> float:
+    return residual * (SHARE if residual >= 0 else SHARE - 1)
 
 
 def _solve(sums: list[list[float]]) -> list[float] | None:

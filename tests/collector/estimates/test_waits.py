@@ -66,6 +66,28 @@ def test_nine_of_ten_intervals_hold_the_truth() -> None:
     assert held >= 450
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_where_others_queue_unseen_the_intervals_grow_and_hold(share: float) -> None:
+    """Calls that were alone waited for others too: less is called a queue, but what is called one was one."""
+    dice = random.Random(5)
+    seen: list[tuple[Wait, float]] = []
+    for at in range(300):
+        tokens = round(10 ** dice.uniform(2, 4))
+        queue = dice.expovariate(1 / 3000) * MS if dice.random() < share else 0.0
+        took = (120 * MS + prefill_ns(tokens) / 10) * dice.lognormvariate(0, 0.1)
+        seen.append((Wait(at, round(took + queue), tokens, dice.choice([0.0, 2.0]), 12.0 * MS), queue))
+    found = fitted([wait for wait, _ in seen[:200]])
+    divisions = [(found.divide(wait), queue) for wait, queue in seen[200:]]
+    held = [
+        division.queue.low_ns <= queue <= division.queue.high_ns
+        for division, queue in divisions
+        if not isinstance(division, Unfit)
+    ]
+    assert len(held) > 90
+    assert sum(held) >= 0.9 * len(held)
+    assert found.high > 2 * fitted(engine()).high
+
+
 def test_a_wait_as_short_as_a_prefill_has_no_queue() -> None:
     """Its queue reaches down to 0; both sum to the wait at every bound."""
     wait = Wait(999, 2_000 * MS, 1000, 0.0, None)
