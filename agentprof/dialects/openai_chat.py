@@ -125,7 +125,7 @@ class Chat(Format):
 
     name = "openai.chat"
     operation = "chat"
-    endpoints: tuple[str, ...] = ("/chat/completions",)
+    endpoints: tuple[str, ...] = ("/chat/completions", "/agents/completions")
     request_fields: tuple[str, ...] = ("messages",)
     sections: tuple[tuple[str, str], ...] = (("tools", "tools"), ("functions", "tools"))
     conversation = "messages"

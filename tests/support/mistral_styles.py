@@ -52,6 +52,10 @@ def styles_of(module: Any) -> tuple[Style, ...]:
         answer = client(server).agents.complete(agent_id="a", messages=asked["messages"])
         return answer.model_dump()
 
+    def fill(server: ModelServer) -> Any:
+        held = client(server)
+        return [event.data.model_dump() for event in held.fim.stream(model="mistral-small", prompt="def f(")]
+
     def embeddings(server: ModelServer) -> Any:
         return client(server).embeddings.create(model="mistral-embed", inputs=["one"]).model_dump()
 
@@ -69,6 +73,8 @@ def styles_of(module: Any) -> tuple[Style, ...]:
         repeated("retries, stream async", "Mistral", streamed, lambda s: stream_async(s, True), STREAMED),
         refused("Mistral", plain),
         timeout("Mistral", whole, lambda s: plain(s, timeout_ms=100)),
+        Style("agents", "Mistral", (whole,), agents, ("one span", "tokens", "attempts", "finish")),
+        Style("fill in the middle", "Mistral", (streamed,), fill, STREAMED),
         Style(
             "embeddings",
             "Mistral",
