@@ -54,7 +54,7 @@ TRIED: Final = {
     "google.genai": ("1.0.0", "3.6.1"),
     "mistralai": ("1.2.6", "3.7.0"),
     "cohere": ("5.0.0", "7.3.1"),
-    "ollama": ("0.1.0", "0.6.3"),
+    "ollama": ("0.1.9", "0.6.3"),
 }
 """The oldest and the newest version whose calls were tried in every style, by package: docs/supported.md."""
 
