@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -34,8 +35,10 @@ def call_ids(span: Span) -> tuple[str, ...]:
     if call is None or span.engine is not None or span.server_side:
         return ()
     first, second = call.response_id, call.request_id
-    if (first is None and second is None) or (call.server is not None and _HOSTED.search(call.server)):
+    if (first is None and second is None) or (call.server is not None and _is_hosted(call.server)):
         return ()
+    if second is None and first is not None and len(first) >= SHORTEST:
+        return (first,)
     return _distinct((first, second))
 
 
@@ -49,6 +52,11 @@ def engine_ids(span: Span) -> tuple[str, ...]:
     whole = span.call.request_id
     bare = _INDEX.sub("", whole)
     return _distinct((whole, bare, _KIND.sub("", whole), _KIND.sub("", bare)))
+
+
+@lru_cache(maxsize=1000)
+def _is_hosted(server: str) -> bool:
+    return _HOSTED.search(server) is not None
 
 
 def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:

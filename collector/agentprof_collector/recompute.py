@@ -10,6 +10,7 @@ import msgspec
 
 from agentprof.model import Facts, OutcomeFact, Span
 from agentprof.rollup import roll_up, tasks_in
+from agentprof.rollup.joins import call_ids, matches, seeking
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreError, TaskNotAddedUp
@@ -106,8 +107,14 @@ def _connected(store: Store, trace_ids: set[str]) -> tuple[set[str], list[Span]]
         traces |= new
         mentioned = {task_id for task_id, _ in pairs_of(found)} - tasks
         tasks |= mentioned
-        new = store.traces_of(mentioned) - traces if mentioned else set()
+        new = store.traces_of(mentioned) if mentioned else set()
+        new = (new | store.traces_by_id(*_counterparts(found))) - traces
     return traces, spans
+
+
+def _counterparts(spans: Sequence[Span]) -> tuple[set[str], set[str]]:
+    """The ids under which calls may stand that engines here served, and engines that served calls here."""
+    return seeking(spans), {one for span in spans if span.call is not None for one in call_ids(span)}
 
 
 def pairs_of(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
@@ -127,7 +134,7 @@ class _Part(NamedTuple):
 
 
 def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
-    """The traces in groups that have no task in common."""
+    """The traces in groups that have no task in common, and no call and what its engine says of it."""
     above: dict[str, str] = {}
 
     def top(node: str) -> str:
@@ -138,6 +145,8 @@ def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
 
     for task_id, trace_id in pairs_of(spans):
         above[top(f"task {task_id}")] = top(f"trace {trace_id}")
+    for match in matches(spans):
+        above[top(f"trace {match.engine.trace_id}")] = top(f"trace {match.calls[0].trace_id}")
     parts: dict[str, _Part] = {}
     part_of: dict[str, _Part] = {}
     for trace_id in traces:

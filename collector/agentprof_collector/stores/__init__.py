@@ -94,6 +94,16 @@ class Store(Protocol):
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """The traces paired with any of the tasks."""
 
+    def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
+        """The traces in which a call, or a span of an engine, has one of the ids (`agentprof.rollup.joins`).
+
+        An id that stands in more than `ids.MOST_TRACES` traces names none; other traces may be among the answers.
+
+        Args:
+            call_ids: looked for among the ids of calls.
+            engine_ids: looked for among those of engines.
+        """
+
     def arrived_since(self, arrived_ns: int) -> set[str]:
         """The traces of which spans, or outcomes of their tasks, arrived later than that."""
 

@@ -27,9 +27,10 @@ from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.clickhouse_questions import GroupQuestions, list_question
 from agentprof_collector.stores.clickhouse_rows import FIGURE_TYPES, span_columns, task_columns
 from agentprof_collector.stores.group_answers import group_sums
+from agentprof_collector.stores.ids import MOST_TRACES, hashes, id_rows
 
 _T = TypeVar("_T")
-_TABLES: Final = ("spans", "task_traces", "outcomes", "added_up", "tasks")
+_TABLES: Final = ("spans", "task_traces", "call_ids", "engine_ids", "outcomes", "added_up", "tasks")
 
 _decode_span = msgspec.json.Decoder(Span).decode
 _decode_summary = msgspec.json.Decoder(TaskSummary).decode
@@ -80,6 +81,10 @@ class ClickHouseStore:
                 "trace_id": [trace_id for _, trace_id in distinct],
             }
             self._insert("task_traces", columns)
+        ids = id_rows(spans)
+        for table, rows in (("call_ids", ids.of_calls), ("engine_ids", ids.of_engines)):
+            if rows:
+                self._insert(table, {"id": [row[0] for row in rows], "trace_id": [row[1] for row in rows]})
         if spans:
             self._insert("spans", span_columns(spans, _now(arrived_ns)))
 
@@ -92,6 +97,18 @@ class ClickHouseStore:
         """See `Store.traces_of`."""
         sql = "SELECT DISTINCT trace_id FROM task_traces WHERE task_id IN {ids:Array(String)}"
         return {row[0] for row in self._ask(sql, ids=list(task_ids))}
+
+    def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
+        """See `Store.traces_by_id`."""
+        found: set[str] = set()
+        for table, ids in (("call_ids", call_ids), ("engine_ids", engine_ids)):
+            sql = (
+                f"SELECT DISTINCT arrayJoin(traces) FROM (SELECT groupUniqArray(trace_id) AS traces FROM {table} "
+                f"WHERE id IN {{ids:Array(UInt64)}} GROUP BY id HAVING length(traces) <= {MOST_TRACES})"
+            )
+            if ids:
+                found |= {row[0] for row in self._ask(sql, ids=hashes(ids))}
+        return found
 
     def arrived_since(self, arrived_ns: int) -> set[str]:
         """See `Store.arrived_since`."""
@@ -190,6 +207,8 @@ class ClickHouseStore:
         for sql in (
             "DELETE FROM tasks WHERE hasAny({traces:Array(String)}, trace_ids)",
             "DELETE FROM task_traces WHERE trace_id IN {traces:Array(String)}",
+            "DELETE FROM call_ids WHERE trace_id IN {traces:Array(String)}",
+            "DELETE FROM engine_ids WHERE trace_id IN {traces:Array(String)}",
             "DELETE FROM spans WHERE trace_id IN {traces:Array(String)}",
         ):
             if traces:

@@ -32,6 +32,7 @@ from agentprof_collector.stores.duckdb_rows import (
 )
 from agentprof_collector.stores.duckdb_schema import prepare, sql
 from agentprof_collector.stores.group_answers import group_sums
+from agentprof_collector.stores.ids import MOST_TRACES, hashes, id_rows
 from agentprof_collector.stores.recent import RecentBatches
 
 
@@ -54,10 +55,13 @@ class DuckDbStore:
         arrived_ns = _now(arrived_ns)
         batches = batch_rows(by_trace, arrived_ns)
         distinct = sorted(set(pairs))
+        ids = id_rows(spans)
 
         def work(cursor: Cursor) -> None:
             append(cursor, "batches", batches)
             append(cursor, "task_traces", distinct)
+            append(cursor, "call_ids", ids.of_calls)
+            append(cursor, "engine_ids", ids.of_engines)
 
         with self._appending:
             self._file.write(work)
@@ -86,6 +90,14 @@ class DuckDbStore:
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """See `Store.traces_of`."""
         return set(self._ask("select_traces", task_ids=list(task_ids)))
+
+    def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
+        """See `Store.traces_by_id`."""
+        found: set[str] = set()
+        for name, ids in (("select_call_ids", call_ids), ("select_engine_ids", engine_ids)):
+            if ids:
+                found.update(self._ask(name, ids=hashes(ids), most=MOST_TRACES))
+        return found
 
     def arrived_since(self, arrived_ns: int) -> set[str]:
         """See `Store.arrived_since`."""
@@ -244,7 +256,13 @@ def _best(rows: Sequence[TaskRow]) -> dict[str, TaskRow]:
 def _forget(cursor: Cursor, before_ns: int) -> int:
     traces = _column(cursor, "select_old_traces", before_ns=before_ns)
     (removed,) = _column(cursor, "count_spans", trace_ids=traces)
-    for name in ("delete_old_tasks", "delete_task_traces", "delete_batches"):
+    for name in (
+        "delete_old_tasks",
+        "delete_task_traces",
+        "delete_call_ids",
+        "delete_engine_ids",
+        "delete_batches",
+    ):
         cursor.execute(sql(name), {"trace_ids": traces})
     cursor.execute(sql("delete_outcomes"), {"before_ns": before_ns})
     return int(removed)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from store_joins import StoreJoins
 from store_questions import StoreQuestions
 
 from agentprof.model import Call, Facts, OutcomeFact, Span, TaskMark, Usage
@@ -56,7 +57,7 @@ def row(
     return TaskRow(summary=summary, spans=count, facts=len(facts.outcomes))
 
 
-class StoreContract(StoreQuestions):
+class StoreContract(StoreQuestions, StoreJoins):
     """Tests of one store; a subclass gives the fixture `open_store`."""
 
     @pytest.fixture

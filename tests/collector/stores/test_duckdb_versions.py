@@ -4,6 +4,7 @@ import duckdb
 import msgspec
 import pytest
 from store_contract import call, root, row
+from store_joins import ID, the_call
 
 from agentprof.model import Facts, OutcomeFact, Span
 from agentprof_collector.errors import StoreUnusable
@@ -89,7 +90,15 @@ def test_a_file_of_version_1_is_brought_up_to_date(
         assert len(store.tasks()) == 12
     with duckdb.connect(path, read_only=True) as connection:
         names = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
-    assert names == {"agentprof_meta", "batches", "task_traces", "outcomes", "tasks"}
+    assert names == {
+        "agentprof_meta",
+        "batches",
+        "task_traces",
+        "call_ids",
+        "engine_ids",
+        "outcomes",
+        "tasks",
+    }
 
 
 def test_an_update_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -110,8 +119,8 @@ ADDED_IN_3 = ("energy_low_uj", "energy_high_uj", "calls_without_energy")
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_file_of_version_2_gets_its_new_columns(tmp_path: Path, read_only: bool) -> None:
-    """What was added up before energy was has none, which is not 0; what comes after has."""
+def test_a_file_of_version_2_gets_its_new_columns_and_tables(tmp_path: Path, read_only: bool) -> None:
+    """What was added up before energy was has none, which is not 0; what comes after has, and is found by its ids."""
     path = tmp_path / "s.duckdb"
     spans = spans_of_task(0)
     with open_store(path) as store:
@@ -119,6 +128,8 @@ def test_a_file_of_version_2_gets_its_new_columns(tmp_path: Path, read_only: boo
     with duckdb.connect(path) as connection:
         for name in ADDED_IN_3:
             connection.execute(f"ALTER TABLE tasks DROP COLUMN {name}")
+        for name in ("call_ids", "engine_ids"):
+            connection.execute(f"DROP TABLE {name}")
         connection.execute("UPDATE agentprof_meta SET schema_version = 2")
     for _ in range(2):
         with open_store(path, read_only=read_only) as store:
@@ -127,5 +138,7 @@ def test_a_file_of_version_2_gets_its_new_columns(tmp_path: Path, read_only: boo
     with open_store(path) as store:
         store.put_tasks([row("a0", spans)], {"t0"})
         assert store.groups()[0]["calls_without_energy"] == 2
+        store.add_spans([the_call()], [])
+        assert store.traces_by_id([ID], []) == {"t1"}
     with duckdb.connect(path, read_only=True) as connection:
         assert connection.execute("SELECT schema_version FROM agentprof_meta").fetchall() == [(3,)]

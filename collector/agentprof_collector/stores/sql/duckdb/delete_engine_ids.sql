@@ -1,0 +1,1 @@
+DELETE FROM engine_ids WHERE trace_id IN (SELECT unnest($trace_ids::VARCHAR[]));
