@@ -4,18 +4,18 @@ Rows that are tested elsewhere:
 
 | row | where |
 |---|---|
-| T5 | `test_t5_...` here for streams of the SDK; through LangChain it is owed |
+| T3, S4, C1 | `library/test_framework_pitfalls.py`: LangChain and LangGraph |
+| T5 | `test_t5_...` here for streams of the SDK; through LangChain in `library/test_framework_pitfalls.py` |
 | T7, T9, T15 | `library/vocabularies/test_normalise.py`, `library/rollup/test_totals.py`, `library/pricing/` |
 | T10, M14 | here for any two scopes; with the real instrumentations `library/twin/test_other_instrumentations.py` |
 | C4 | `library/soak/test_soak.py` |
 | T6, T8 | `collector/test_trace_pitfalls.py` |
-| B1 | here for the stream class of the SDK; for the one of LiteLLM it is owed |
+| B1, B5 | here for the SDK; for LiteLLM in `library/test_framework_pitfalls.py` |
 
 Rows owed by later work, because what they are about is not supported yet:
 
 | row | about |
 |---|---|
-| T3, S4, C1 | LangChain and LangGraph: cached answers, stream callbacks, parents by run id |
 | C3 | MCP: `_meta.traceparent` |
 """
 
