@@ -1,7 +1,8 @@
 """How far estimates of queue and prefill are off where the truth is known: python benchmarks/black_box.py FOLDER
 
-FOLDER holds `llama_cpp_requests.jsonl` and `vllm_joined_client.jsonl`: client stamps beside the engine's own
-times. The engine's times, and the rule that llama.cpp sends headers when a slot starts, are hidden from the
+FOLDER holds `llama_cpp_requests.jsonl` (`benchmarks/data` has one, made by record_requests.py on a machine that was
+busy with other programs), and perhaps `vllm_joined_client.jsonl`: client stamps beside the engine's own times. The
+engine's times, and the rule that llama.cpp sends headers when a slot starts, are hidden from the
 estimate. What is learnt comes from one half of the requests, what is printed from the other, over several
 seeded divisions. Truth of a request: prefill as the engine reports it, queue what is left before the first
 token.
@@ -63,7 +64,7 @@ class Figures(NamedTuple):
 def llama_cpp(folder: Path, slots: int) -> list[Request]:
     """The streamed requests to a server with so many slots."""
     rows = [json.loads(line) for line in _lines(folder / "llama_cpp_requests.jsonl")]
-    known = [row for row in rows if row.get("slots") == slots and "t_first_content" in row]
+    known = [row for row in rows if row.get("slots") == slots and _is_streamed(row)]
     return _requests(
         known,
         end=lambda row: row["t_done"],
@@ -77,7 +78,7 @@ def llama_cpp(folder: Path, slots: int) -> list[Request]:
 def vllm(folder: Path) -> list[Request]:
     """The streamed requests to vLLM, as if it had reported that nothing was read from a cache."""
     rows = [json.loads(line) for line in _lines(folder / "vllm_joined_client.jsonl")]
-    known = [row for row in rows if "t_first_content" in row and row["usage"]["completion_tokens"] > 1]
+    known = [row for row in rows if _is_streamed(row)]
     return _requests(
         known,
         end=lambda row: row["t_end"],
@@ -86,11 +87,15 @@ def vllm(folder: Path) -> list[Request]:
     )
 
 
-def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf8").splitlines()
-
-
 Row = Mapping[str, Any]
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf8").splitlines() if file.exists() else []
+
+
+def _is_streamed(row: Row) -> bool:
+    return "t_first_content" in row and row["usage"]["completion_tokens"] > 1
 
 
 def _requests(
@@ -171,14 +176,16 @@ def main() -> None:
     head = f"{'':34} {'n':>5} {'answered':>8} {'held':>5} {'held':>5} {'error':>7} {'error':>7} "
     print(head + f"{'bias':>7} {'width':>6} {'queued':>6}")
     print(f"{'':34} {'':5} {'':8} {'queue':>5} {'pref.':>5} {'queue':>7} {'pref.':>7}")
-    one, two = llama_cpp(folder, 1), llama_cpp(folder, 2)
-    _print("llama.cpp, one slot", one)
+    two = llama_cpp(folder, 2)
+    _print("llama.cpp, one slot", llama_cpp(folder, 1))
     _print("llama.cpp, two slots", two)
     _print("two slots, however slowed", two, float("inf"))
     _print("vLLM, as if without a cache", vllm(folder))
 
 
 def _print(name: str, requests: Sequence[Request], most_slowed: float = MOST_SLOWED) -> None:
+    if not requests:
+        return
     pairs = compared(requests, most_slowed=most_slowed)
     for number, line in by_concurrency(pairs).items():
         _line(f"{name}, {number} at a time" if number else name, line)
