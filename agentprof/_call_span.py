@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import sub
 from typing import Final
 
 from opentelemetry.attributes import BoundedAttributes
@@ -10,7 +11,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import attributes
 from agentprof._connecting import Connecting
-from agentprof._gaps import gaps_between
+from agentprof._gaps import Gaps, gaps_between
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer
 from agentprof.model import Phase, Usage
@@ -83,8 +84,13 @@ def say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
         said[attributes.USAGE_TOTAL_DIFFERS] = True
 
 
-def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, end: int) -> None:
-    """Add what was observed of a body that was read as it came; all stamps by the same clock."""
+def say_times(
+    said: dict[str, AttributeValue], arrivals: Arrivals, answer: Answer, began: int, end: int
+) -> None:
+    """Add what was observed of a body that was read as it came; all stamps by the same clock.
+
+    Time in which the program did not ask for what was there already is the client's, not generation.
+    """
     if arrivals.first_chunk is not None and arrivals.is_event_stream:
         said[attributes.TIME_TO_FIRST_CHUNK] = (arrivals.first_chunk - began) / _NS
     if arrivals.first_content is not None:
@@ -92,15 +98,74 @@ def say_times(said: dict[str, AttributeValue], arrivals: Arrivals, began: int, e
     if arrivals.first_token is None:
         return
     said[attributes.FIRST_TOKEN] = (arrivals.first_token - began) / _NS
-    last = arrivals.token_stamps[-1]
-    say_phase(said, "generation", Phase(ns=last - arrivals.first_token, source="observed"))
-    say_phase(said, "client", Phase(ns=end - last, source="observed"))
+    first, last = arrivals.first_token, arrivals.token_stamps[-1]
+    late = sum([ns for stamp, ns in arrivals.held if first < stamp <= last]) if arrivals.held else 0
+    say_phase(said, "generation", Phase(ns=last - first - late, source="observed"))
+    say_phase(said, "client", Phase(ns=end - last + late, source="observed"))
     gaps = gaps_between(arrivals.token_stamps)
-    if gaps is not None:
+    at_once = _came_at_once(arrivals, answer, began)
+    if gaps is None and not at_once:
+        return
+    untrue = _BUFFERED if at_once else _not_of_the_engine(arrivals.token_stamps, late, gaps)
+    if untrue is not None:
+        answer.timing_faults.append(f"inter_token: {untrue}")
+    elif gaps is not None:
         said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
         said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
         said[attributes.INTER_TOKEN + "max"] = gaps.max_ns / _NS
         said[attributes.INTER_TOKEN_HISTOGRAM] = gaps.histogram
+
+
+_MANY: Final = 16
+_FASTEST_PER_S: Final = 20_000
+"""Tokens a second that no engine generates for one request."""
+_BUFFERED_PER_S: Final = 500
+"""So many it may have generated while it held them back: what is faster than that came at once because it was."""
+_BUFFERED: Final = "all tokens came at once, something on the way held them back"
+_LATE: Final = "the program was slow to read"
+_STALLED: Final = "tokens were held up on the way or by a busy program, and then came together"
+_STALL_NS: Final = 50_000_000
+_STALL_GAPS: Final = 8
+"""How many ordinary gaps a stall lasts at least."""
+_TOGETHER_NS: Final = 1_000_000
+_TOGETHER: Final = 3
+_SHARE: Final = 10
+"""One part of so many of the time of the tokens makes a difference."""
+
+
+def _not_of_the_engine(stamps: list[int], late_ns: int, gaps: Gaps | None) -> str | None:
+    """Why the times between tokens say nothing of how they were generated, if so."""
+    if late_ns * _SHARE > stamps[-1] - stamps[0]:
+        return _LATE
+    if gaps is not None and gaps.max_ns > _STALL_NS and _stalled_ns(stamps) * _SHARE > stamps[-1] - stamps[0]:
+        return _STALLED
+    return None
+
+
+def _came_at_once(arrivals: Arrivals, answer: Answer, began: int) -> bool:
+    took = arrivals.token_stamps[-1] - arrivals.token_stamps[0]
+    generation = answer.phases.get("generation")
+    if generation is not None and generation.ns > max(_STALL_NS, took * _TOGETHER):
+        return True
+    tokens = answer.usage.output if answer.usage is not None else None
+    if tokens is None or tokens < _MANY or took * _FASTEST_PER_S >= tokens * _NS:
+        return False
+    return (arrivals.token_stamps[0] - began) * _BUFFERED_PER_S > tokens * _NS
+
+
+def _stalled_ns(stamps: list[int]) -> int:
+    """Time in gaps much longer than the others after which several tokens came together."""
+    lengths = list(map(sub, stamps[1:], stamps))
+    ordinary = sorted(length for length in lengths if length > _TOGETHER_NS)
+    usual = ordinary[len(ordinary) // 2] if ordinary else 0
+    least = max(_STALL_NS, usual * _STALL_GAPS)
+    return sum(
+        length
+        for place, length in enumerate(lengths)
+        if length >= least
+        and len(following := lengths[place + 1 : place + 1 + _TOGETHER]) == _TOGETHER
+        and max(following) < _TOGETHER_NS
+    )
 
 
 def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> None:

@@ -20,9 +20,11 @@ from agentprof._clock import stamp_ns
 from agentprof._connecting import Connecting
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
+from agentprof._headers import pairs, say_headers
 from agentprof._runtime import Runtime
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
+from agentprof.engines import llama_cpp
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
@@ -53,6 +55,7 @@ class Call:
         "_failed_at",
         "_failed_s",
         "_first_byte",
+        "_headers_at",
         "_model_of_path",
         "_open",
         "_pauses_s",
@@ -105,6 +108,8 @@ class Call:
         self._pauses_s: list[float] = []
         self._statuses: list[str] = []
         self._first_byte: int | None = None
+        self._headers_at: int | None = None
+        """Of the answer, where its body was still to come."""
         self._refused: str | None = None
         self.attempts = 0
         self.body: Any = None
@@ -212,18 +217,13 @@ class Call:
     # --- answers ---------------------------------------------------------------------------------
     def headers_arrived(self, status_code: int) -> bool:
         """The headers of an answer are there; True if it is an answer of the model, not a refusal."""
-        self._first_byte = stamp_ns()
+        self._first_byte = self._headers_at = stamp_ns()
         self._answered = True
         self.status_code = status_code
         if status_code < 300:
             return True
         self._refused = str(status_code)
         return False
-
-    @property
-    def reads_headers(self) -> bool:
-        """Whether what the format says of the answer stands in its headers too."""
-        return self._dialect.reads_headers
 
     @property
     def reading(self) -> bool:
@@ -245,6 +245,8 @@ class Call:
     def answered_open(self, response: Any) -> None:
         """The headers of an answer are there; its body is still to be read by the program."""
         self._answered = True
+        if self._first_byte is None:
+            self._headers_at = stamp_ns()
         self.status_code = response.status_code
         self._arrivals = _streams.observe(response, self, self._dialect, self._answer, self._stream)
         if self._arrivals is not None:
@@ -351,28 +353,30 @@ class Call:
         if self._refused is not None:
             self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
-        if self.headers is not None and self.reads_headers and self._refused is None:
-            self._dialect.read_headers(self.headers, answer)
+        if self.headers is not None:
+            self._read_headers(said, self.headers)
+        if answer.engine == llama_cpp.NAME and arrivals is not None and arrivals.first_token is not None:
+            self._note_queue(arrivals.first_token)
         say_answer(said, answer)
         if answer.tool_ids:
             say_tool_calls(said, answer, self._task.key if self._task is not None else None)
         if arrivals is not None:
-            say_times(said, arrivals, self._began, end)
+            say_times(said, arrivals, answer, self._began, end)
         if self._first_byte is not None:
             said[attributes.FIRST_BYTE] = (self._first_byte - self._began) / _NS
         if self.connecting is not None:
             say_connecting(said, self.connecting)
         for name, phase in answer.phases.items():
             say_phase(said, name, phase)
+        if answer.engine is not None:
+            said[attributes.ENGINE] = answer.engine
+        if answer.timing_faults:
+            said[attributes.TIMING_FAULTS] = tuple(answer.timing_faults)
         said[attributes.ATTEMPTS] = self.attempts
         if self._statuses:
             said[attributes.ATTEMPT_DURATION] = tuple(self._failed_s)
             said[attributes.ATTEMPT_BACKOFF] = tuple(self._pauses_s)
             said[attributes.ATTEMPT_STATUS] = tuple(self._statuses)
-        if self.headers is not None:
-            from agentprof._headers import say_headers
-
-            say_headers(said, self.headers, refused=not self._answered)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self._say_request(said, body)
@@ -387,6 +391,26 @@ class Call:
             self._task.count_call(answer.usage, answer.cost_usd)
             self._task.note_ended(span)
         span.end(end + self._anchor)
+
+    def _read_headers(self, said: dict[str, AttributeValue], headers: Any) -> None:
+        answer, arrivals = self._answer, self._arrivals
+        refused = self._refused is not None or not self._answered
+        if self._dialect.reads_headers and not refused:
+            self._dialect.read_headers(pairs(headers), answer)
+        streamed = arrivals is not None and arrivals.is_event_stream
+        say_headers(said, headers, answer, refused, self._until_headers() if streamed else None)
+
+    def _until_headers(self) -> int | None:
+        """From the last request to its headers, without what it took to get a connection."""
+        return None if self._headers_at is None else self._headers_at - self._sent_at()
+
+    def _sent_at(self) -> int:
+        return self._attempt_began + (self.connecting.ns if self.connecting is not None else 0)
+
+    def _note_queue(self, first_token: int) -> None:
+        until_headers = self._until_headers()
+        if until_headers is not None:
+            llama_cpp.note_queue(self._answer, until_headers, first_token - self._sent_at())
 
     def _estimate(self, said: dict[str, AttributeValue], body: bytes | None) -> None:
         from agentprof import _estimate

@@ -1,4 +1,8 @@
-"""What the headers of an answer say of the provider's limits: a few numbers and an id, nothing else of them.
+"""What the headers of an answer say: an id, times of the server, limits that come near. Nothing else of them is kept.
+
+They come with every answer and are read while the program waits, so each is looked at once, and what times mean is
+found out where spans are read (`agentprof.engines.headers`). Limits as OpenAI sends them, with every answer, are said
+where less than a tenth of something is left, or where the call was refused.
 
 Names: https://platform.claude.com/docs/en/api/rate-limits, https://platform.openai.com/docs/guides/rate-limits (which
 Groq and others follow), https://inference-docs.cerebras.ai/support/rate-limits.
@@ -7,79 +11,141 @@ Groq and others follow), https://inference-docs.cerebras.ai/support/rate-limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _guard, attributes
+from agentprof.dialects import Answer
+from agentprof.engines import headers as times
 
-_LIMITS: Final = {
-    f"anthropic-ratelimit-{what}-{end}": f"{attributes.RATE_LIMIT}{what.replace('-', '_')}.{end}"
+_LIMITS: Final = [
+    (
+        f"anthropic-ratelimit-{what}-limit".encode(),
+        f"anthropic-ratelimit-{what}-remaining".encode(),
+        what.replace("-", "_"),
+    )
     for what in ("requests", "tokens", "input-tokens", "output-tokens")
-    for end in ("limit", "remaining")
-} | {
-    f"x-ratelimit-{end}-{what}{period}": f"{attributes.RATE_LIMIT}{what}.{end}"
-    for what, period in (("requests", ""), ("tokens", ""), ("requests", "-day"), ("tokens", "-minute"))
-    for end in ("limit", "remaining")
-}
-_IDS: Final = ("request-id", "x-request-id", "apim-request-id", "x-amzn-requestid")
-_WANTED: Final[dict[str, str]] = _LIMITS | dict.fromkeys(_IDS, attributes.REQUEST_ID)
-_WAITS: Final = {"retry-after-ms": 0.001, "retry-after": 1.0}
+]
+_OF_ANTHROPIC: Final = frozenset(name for pair in _LIMITS for name in pair[:2])
+_COMMON_LIMITS: Final = [
+    (f"x-ratelimit-limit-{name}".encode(), f"x-ratelimit-remaining-{name}".encode(), what)
+    for name, what in (
+        ("requests", "requests"),
+        ("tokens", "tokens"),
+        ("requests-day", "requests"),
+        ("tokens-minute", "tokens"),
+    )
+]
+_IDS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
+_WAITS: Final = {b"retry-after-ms": 0.001, b"retry-after": 1.0}
+_PROCESSING: Final = b"openai-processing-ms"
+_SAID_PROCESSING: Final = f"{attributes.HEADER}openai-processing-ms"
+_TIMES: Final = frozenset(name.encode() for name in times.NAMES)
+_OTHER_TIMES: Final = _TIMES - {_PROCESSING}
 _ID: Final = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
 _DIGITS: Final = 16
 _LONGEST_S: Final = 1e9
-_KNOWN: Final = 1024
+_LONGEST_VALUE: Final = 256
+_NEAR: Final = 10
+"""One part of so many left is near the limit: a number with fewer digits than the limit."""
 
-_attribute_of: dict[bytes, str | None] = {}
-"""By name as it came, so that each is looked at once."""
+_WANTED: Final = frozenset(
+    {
+        *_IDS,
+        *_WAITS,
+        *_TIMES,
+        *_OF_ANTHROPIC,
+        *(name for pair in _COMMON_LIMITS for name in pair[:2]),
+    }
+)
+
+
+def pairs(headers: Any) -> list[tuple[bytes, bytes]]:
+    """Names and values as they came, of what a seam keeps: such pairs, or the headers of httpx or httpx2."""
+    return headers if isinstance(headers, (list, tuple)) else headers.raw  # type: ignore[return-value]
 
 
 def say_headers(
-    said: dict[str, AttributeValue], headers: Iterable[tuple[bytes, bytes]], *, refused: bool
+    said: dict[str, AttributeValue],
+    headers: Any,
+    answer: Answer,
+    refused: bool,
+    until_headers_ns: int | None,
 ) -> None:
-    """Add what is wanted of the headers of an answer.
+    """Add what is wanted of the headers of an answer; of a stream its times are noted in `answer`.
 
     Args:
-        headers: Name and value of each, as they came.
+        headers: See `pairs`.
         refused: Only then does it matter how long to wait.
+        until_headers_ns: From the request to the headers, of a stream.
     """
     try:
-        _say_limits(said, headers)
+        if isinstance(headers, (list, tuple)):
+            found = {small: value for name, value in headers if (small := name.lower()) in _WANTED}
+        else:
+            found = {name: value for _, name, value in headers._list if name in _WANTED}
+        if not found:
+            return
+        for name in _IDS:
+            if name in found:
+                if _ID.fullmatch(found[name]):
+                    said[attributes.REQUEST_ID] = found[name].decode()
+                break
+        _say_limits(said, found, refused)
         if refused:
-            _say_wait(said, headers)
+            _say_wait(said, found)
+        elif until_headers_ns is None and _OTHER_TIMES.isdisjoint(found):
+            if _PROCESSING in found:
+                said[_SAID_PROCESSING] = found[_PROCESSING].decode("latin-1")
+        elif not _TIMES.isdisjoint(found):
+            _say_times(said, found, answer, until_headers_ns)
     except Exception:
         _guard.failed("reading headers")
 
 
-def _say_limits(said: dict[str, AttributeValue], headers: Iterable[tuple[bytes, bytes]]) -> None:
-    for name, value in headers:
-        try:
-            attribute = _attribute_of[name]
-        except KeyError:
-            attribute = _learnt(name)
-        if attribute is None:
-            continue
-        if attribute is attributes.REQUEST_ID:
-            if _ID.fullmatch(value):
-                said.setdefault(attribute, value.decode())
-        elif value.isdigit() and len(value) < _DIGITS:
-            said[attribute] = int(value)
+def _say_times(
+    said: dict[str, AttributeValue], found: dict[bytes, bytes], answer: Answer, until_headers_ns: int | None
+) -> None:
+    told = {
+        name.decode(): value.decode("latin-1")
+        for name, value in found.items()
+        if name in _TIMES and len(value) <= _LONGEST_VALUE
+    }
+    if until_headers_ns is not None:
+        times.read(told, answer, until_headers_ns)
+        return
+    for name, text in told.items():
+        said[attributes.HEADER + name] = text
 
 
-def _learnt(name: bytes) -> str | None:
-    found = _WANTED.get(name.decode("latin-1").lower())
-    if len(_attribute_of) < _KNOWN:
-        _attribute_of[name] = found
-    return found
+def _say_limits(said: dict[str, AttributeValue], found: dict[bytes, bytes], refused: bool) -> None:
+    for limit, remaining, what in _COMMON_LIMITS:
+        if remaining in found and limit in found and (refused or len(found[remaining]) < len(found[limit])):
+            most, left = _number(found[limit]), _number(found[remaining])
+            if refused or (most is not None and left is not None and left * _NEAR < most):
+                _say_limit(said, what, most, left)
+    if not _OF_ANTHROPIC.isdisjoint(found):
+        for limit, remaining, what in _LIMITS:
+            _say_limit(said, what, _number(found.get(limit)), _number(found.get(remaining)))
 
 
-def _say_wait(said: dict[str, AttributeValue], headers: Iterable[tuple[bytes, bytes]]) -> None:
+def _say_limit(said: dict[str, AttributeValue], what: str, most: int | None, left: int | None) -> None:
+    if most is not None:
+        said[f"{attributes.RATE_LIMIT}{what}.limit"] = most
+    if left is not None:
+        said[f"{attributes.RATE_LIMIT}{what}.remaining"] = left
+
+
+def _number(text: bytes | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() and len(text) < _DIGITS else None
+
+
+def _say_wait(said: dict[str, AttributeValue], found: dict[bytes, bytes]) -> None:
     """Seconds or milliseconds; of a date nothing is said."""
-    given = {name.decode("latin-1").lower(): value for name, value in headers}
     for name, unit_s in _WAITS.items():
         try:
-            seconds = float(given[name]) * unit_s
+            seconds = float(found[name]) * unit_s
         except (KeyError, ValueError):
             continue
         if 0 <= seconds < _LONGEST_S:

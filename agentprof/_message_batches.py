@@ -54,6 +54,9 @@ class _Results:
     """Takes in what arrives, and is told how the reading ended."""
 
     hides_usage = False
+    paced = False
+    """When its chunks are asked for is of no interest."""
+    asked = 0
 
     def __init__(
         self, runtime: Runtime, batch: str, server: tuple[str, int | None, str | None], decoder: Any | None

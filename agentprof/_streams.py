@@ -31,6 +31,12 @@ _EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 """How a stream of events begins where it could be something else."""
 
 
+_PACE_NS = 1_000_000
+"""Chunks that follow each other faster than this keep nobody waiting."""
+_AT_HAND_NS = 200_000
+"""What comes within this time of being asked for was there before."""
+
+
 class Arrivals:
     """What arrived of one body, and when. All stamps are readings of `stamp_ns()`."""
 
@@ -47,10 +53,13 @@ class Arrivals:
         "_size",
         "_stream",
         "answer",
+        "asked",
         "first_chunk",
         "first_content",
         "first_token",
+        "held",
         "last_chunk",
+        "paced",
         "token_stamps",
     )
 
@@ -65,6 +74,11 @@ class Arrivals:
         self.first_content: int | None = None
         self.token_stamps: list[int] = []
         """One for each arrival with tokens."""
+        self.paced = False
+        """Whether chunks come so slowly that it is worth noting when they are asked for, in `asked`."""
+        self.asked = 0
+        self.held: list[tuple[int, int]] = []
+        """Of chunks that were there before the program asked for them: their stamp, and how long it had not asked."""
         self._dialect = dialect
         self._decoder = decoder
         self._stream = stream
@@ -82,7 +96,14 @@ class Arrivals:
 
     def chunk(self, raw: bytes) -> None:
         """Take in bytes as they came from the network. Runs in the program: guarded by the caller."""
-        self.last_chunk = now = stamp_ns()
+        now = stamp_ns()
+        last = self.last_chunk
+        self.last_chunk = now
+        if last is not None and now - last > _PACE_NS:
+            self.paced = True
+            asked = self.asked
+            if asked - last > _PACE_NS and now - asked < _AT_HAND_NS:
+                self.held.append((now, asked - last))
         fits = self._fits
         if fits is not None and fits(raw):
             self.token_stamps.append(now)
@@ -99,6 +120,8 @@ class Arrivals:
             return
         tokens = NOTHING
         found = self._events.feed(data)
+        if self.first_chunk is None and found:
+            self.first_chunk = now  # after comments that keep a connection open
         for event in found:
             carried = self._read(event)  # type: ignore[misc]
             if carried > tokens:
@@ -120,9 +143,12 @@ class Arrivals:
 
     def _begin(self, now: int, data: bytes) -> bool:
         """Note the first bytes; True if they do not begin a stream of events."""
-        if data and self.first_chunk is None:
-            self.first_chunk = now
+        if self.first_chunk is None:
             start = data.lstrip()
+            if not start:
+                return True  # empty lines keep a connection open while the server has nothing to say
+            if not start.startswith(b":"):
+                self.first_chunk = now
             frames = self._dialect.frames(start) if self._stream else None
             if frames is not None:
                 self._events = frames
@@ -189,7 +215,8 @@ class _Observed:
 
 
 def _iterate(self: Any) -> Iterator[bytes]:
-    take, hide = self._arrivals.chunk, self._hide
+    arrivals = self._arrivals
+    take, hide = arrivals.chunk, self._hide
     try:
         for chunk in self._inner:
             try:
@@ -200,6 +227,8 @@ def _iterate(self: Any) -> Iterator[bytes]:
                 yield chunk
             else:
                 yield hide(chunk)
+            if arrivals.paced:
+                arrivals.asked = stamp_ns()
         if hide is not None:
             yield hide.finish()
     except GeneratorExit:
@@ -218,7 +247,8 @@ def _close(self: Any) -> None:
 
 
 async def _aiterate(self: Any) -> AsyncIterator[bytes]:
-    take, hide = self._arrivals.chunk, self._hide
+    arrivals = self._arrivals
+    take, hide = arrivals.chunk, self._hide
     inner = self._inner.__aiter__()
     try:
         async for chunk in inner:
@@ -227,6 +257,8 @@ async def _aiterate(self: Any) -> AsyncIterator[bytes]:
             except Exception:
                 _guard.failed("reading a chunk")
             yield chunk if hide is None else hide(chunk)
+            if arrivals.paced:
+                arrivals.asked = stamp_ns()
         if hide is not None:
             yield hide.finish()
     except GeneratorExit:

@@ -3,16 +3,16 @@
 `prompt_ms` runs from the slot's start on the prompt to the first token, `predicted_ms` from the first to the
 last token; waiting for a slot is in neither. `timings_per_token` repeats them on every chunk: the last holds.
 
-On a stream the headers leave when the slot starts, unless `return_progress` was asked for: then the first event
-does. That time is the end of the wait, if what follows it until the first token is what `prompt_ms` says. Where a
-proxy sends its headers at another moment it is not, and nothing is said.
+On a stream the headers leave when the slot starts, with the first event of progress where the request has
+`return_progress`. That is the end of the wait, if what follows it until the first token is what `prompt_ms` says:
+where a proxy sends its headers at another moment it is not, and nothing is said of the queue.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agentprof.engines._times import MILLISECONDS, note_fields, object_at
+from agentprof.engines._times import MILLISECONDS, note, note_fields, object_at
 
 if TYPE_CHECKING:
     from agentprof.dialects import Answer
@@ -36,15 +36,17 @@ def read(body: bytes, answer: Answer) -> bool:
     return True
 
 
-def starts_with(slot_ns: int, first_token_ns: int, answer: Answer) -> bool:
-    """Whether the slot started at a moment, by what is known of the prefill.
+def note_queue(answer: Answer, headers_ns: int, first_token_ns: int) -> None:
+    """Note how long the request waited for its slot, if the headers of its stream tell.
 
     Args:
-        slot_ns: The moment.
-        first_token_ns: When the first token came, by the same clock.
+        headers_ns: From the request to the headers.
+        first_token_ns: From the request to the first token.
     """
     prefill = answer.phases.get("prefill")
-    if answer.engine != NAME or prefill is None:
-        return False
-    differs = first_token_ns - slot_ns - prefill.ns
-    return abs(differs) <= max(_TOLERANCE_NS, prefill.ns // _SHARE)
+    if prefill is None or "queue" in answer.phases:
+        return
+    by_prefill = first_token_ns - prefill.ns
+    if abs(by_prefill - headers_ns) <= max(_TOLERANCE_NS, prefill.ns // _SHARE):
+        # Headers are seen a little late by a busy client; the prefill cannot begin before the queue ends.
+        note(answer, "queue", max(min(headers_ns, by_prefill), 0), "headers - request", "derived")

@@ -169,9 +169,8 @@ def _to_send(call: Call, request: Any) -> None:
 
 def _answered(call: Call, response: Any) -> None:
     try:
+        call.headers = response.raw_headers
         if call.headers_arrived(response.status):
-            if call.reads_headers:
-                call.headers = response.raw_headers
             _observe(call, response)
     except Exception:
         _guard.failed("reading an answer")

@@ -169,10 +169,9 @@ def _give_back(error: BaseException, sent: Any, request: Any) -> None:
 
 def _answered(call: Call, response: Any) -> None:
     try:
+        call.headers = response.headers
         if not call.headers_arrived(response.status_code):
             return
-        if call.reads_headers:
-            call.headers = response.headers.raw
         if response.is_closed:
             call.answered(response.status_code, response.content)
         else:

@@ -161,9 +161,8 @@ def _to_send(call: Call, request: Any) -> Any:
 
 def _answered(call: Call, response: Any) -> None:
     try:
+        call.headers = _http.pairs_of(response.headers)
         if call.headers_arrived(response.status_code):
-            if call.reads_headers:
-                call.headers = _http.pairs_of(response.headers)
             urllib3.observe(response.raw, call)
     except Exception:
         _guard.failed("reading an answer")

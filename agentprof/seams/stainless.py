@@ -41,22 +41,16 @@ MODULES: Final[tuple[str, ...]] = (
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in one base client."""
-    # Reading the headers of answers costs a few per cent of a call: for openai only those of refusals are.
-    answered = _answered if module.__name__.startswith("openai.") else _answered_with_headers
     wanted: list[tuple[str, str, Callable[[Any], Any]]] = [
         ("BaseClient", "_build_request", _build_request),
         ("SyncAPIClient", "request", _request),
         ("SyncAPIClient", "_sleep_for_retry", _sleep_for_retry),
         ("SyncAPIClient", "_retry_request", _retry_request),
-        ("SyncAPIClient", "_process_response", functools.partial(_process_response, answered=answered)),
+        ("SyncAPIClient", "_process_response", _process_response),
         ("AsyncAPIClient", "request", _request_async),
         ("AsyncAPIClient", "_sleep_for_retry", _sleep_for_retry_async),
         ("AsyncAPIClient", "_retry_request", _retry_request_async),
-        (
-            "AsyncAPIClient",
-            "_process_response",
-            functools.partial(_process_response_async, answered=answered),
-        ),
+        ("AsyncAPIClient", "_process_response", _process_response_async),
     ]
     if "_retry_request" in vars(module.SyncAPIClient):
         # In later versions there is no `_request`, or it is not what an attempt begins with.
@@ -148,7 +142,7 @@ def _failed(call: Call, error: BaseException) -> None:
         if isinstance(status_code, int):
             status = str(status_code)
             refusal = getattr(error, "response", None)
-            call.headers = getattr(getattr(refusal, "headers", None), "raw", None)
+            call.headers = getattr(refusal, "headers", None)
         else:
             cause = error.__cause__
             status = failure_kind(cause if cause is not None else error)
@@ -289,35 +283,22 @@ def _pause_over(call: Call | None) -> None:
 
 
 # --- the answer ----------------------------------------------------------------------------------
-_Answered = Callable[[Any, dict[str, Any]], None]
-
-
-def _process_response(original: Callable[..., Any], answered: _Answered) -> Callable[..., Any]:
+def _process_response(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def _process_response(self: Any, **kwargs: Any) -> Any:
-        answered(self, kwargs)
+        _answered(self, kwargs)
         return original(self, **kwargs)
 
     return _process_response
 
 
-def _process_response_async(original: Callable[..., Any], answered: _Answered) -> Callable[..., Any]:
+def _process_response_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def _process_response(self: Any, **kwargs: Any) -> Any:
-        answered(self, kwargs)
+        _answered(self, kwargs)
         return await original(self, **kwargs)
 
     return _process_response
-
-
-def _answered_with_headers(client: Any, kwargs: dict[str, Any]) -> None:
-    call, response = _calls.current_call(), kwargs.get("response")
-    if call is not None and response is not None:
-        try:
-            call.headers = response.headers.raw
-        except Exception:
-            _guard.failed("reading headers")
-    _answered(client, kwargs)
 
 
 def _answered(client: Any, kwargs: dict[str, Any]) -> None:
@@ -331,8 +312,10 @@ def _answered(client: Any, kwargs: dict[str, Any]) -> None:
         elif response.status_code >= 400:
             pass  # anthropic hands refusals to its middleware as answers; what comes of them is told elsewhere
         elif response.is_closed:
+            call.headers = response.headers
             call.answered(response.status_code, response.content)
         else:
+            call.headers = response.headers
             call.answered_open(response)
     except Exception:
         _guard.failed("reading an answer")

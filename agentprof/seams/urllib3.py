@@ -66,6 +66,11 @@ class _Observer:
         except Exception:
             _guard.failed("reading a chunk")
 
+    def asked(self) -> None:
+        """The program wants more."""
+        if self._arrivals.paced:
+            self._arrivals.asked = stamp_ns()
+
     def over(self) -> None:
         """The body came to its end."""
         self._call.stream_over(stamp_ns())
@@ -122,6 +127,7 @@ def _read(original: Callable[..., Any]) -> Callable[..., Any]:
         if observer is None:
             return original(self, *args, **kwargs)
         observer.reading = True
+        observer.asked()
         try:
             data = original(self, *args, **kwargs)
         except BaseException as error:

@@ -172,6 +172,7 @@ def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a call that only agentprof's own spans have."""
     given = own.cost(ours)
     phases = own.phases(ours)
+    engine, faults = own.heard(ours, phases)
     known: dict[str, Any] = {
         "tool_calls": values.texts(ours.get(a.TOOL_CALLS)),
         "tool_call_ids": values.texts(ours.get(a.TOOL_CALL_IDS)),
@@ -184,8 +185,8 @@ def _own_call(ours: Mapping[str, Any]) -> dict[str, Any]:
         "first_content_ns": values.seconds_as_ns(ours.get(a.FIRST_CONTENT)),
         "phases": phases,
         "queue_starts_late": own.queue_starts_late(phases),
-        "engine": values.text(ours.get(a.ENGINE)),
-        "timing_faults": own.timing_faults(ours),
+        "engine": values.text(ours.get(a.ENGINE)) or engine,
+        "timing_faults": (*own.timing_faults(ours), *faults),
         "inter_token_histogram": own.histogram(ours),
         "inter_token_max_ns": values.seconds_as_ns(ours.get(a.INTER_TOKEN + "max")),
         "input_bytes": own.input_bytes(ours),

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from agentprof import attributes as a
 from agentprof._names import LABELS, NAME_CHARS, VALUE_CHARS
-from agentprof.engines import LATE_QUEUE_FIELDS
+from agentprof.dialects import Answer
+from agentprof.engines import LATE_QUEUE_FIELDS, headers
 from agentprof.model import (
     MEDIA,
     SOURCES,
@@ -29,6 +30,7 @@ from agentprof.vocabularies import values
 _PHASES = ("queue", "prefill", "wait", "generation", "model", "connect", "network", "client")
 _TOGETHER = ("wait", "model")
 _FAULTS = 16
+_TELLING_HEADERS = tuple(a.HEADER + name for name in headers.TELLING)
 _SECTIONS = ("system", "tools", "tool_results", "user", "assistant")
 _MAX_J = 1e9
 """More than any call takes."""
@@ -83,6 +85,21 @@ def phases(own: Mapping[str, Any]) -> dict[str, Phase]:
             continue
         found[name] = Phase(ns=ns, source=cast("Source", source), field=field)
     return found
+
+
+def heard(own: Mapping[str, Any], found: dict[str, Phase]) -> tuple[str | None, list[str]]:
+    """Add what headers said of the server's time; who answered by them, and what of it cannot be."""
+    if not any(name in own for name in _TELLING_HEADERS):
+        return None, []
+    told = {
+        name[len(a.HEADER) :]: text
+        for name in own
+        if name.startswith(a.HEADER) and (text := values.text(own[name])) is not None
+    }
+    answer = Answer()
+    answer.phases = found
+    headers.read(told, answer, None)
+    return answer.engine, answer.timing_faults
 
 
 def timing_faults(own: Mapping[str, Any]) -> tuple[str, ...]:

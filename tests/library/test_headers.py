@@ -2,47 +2,72 @@
 
 from typing import Any
 
+import httpx2
 import pytest
 
 from agentprof import _guard, attributes
 from agentprof._headers import say_headers
+from agentprof.dialects import Answer
 
 LIMIT = attributes.RATE_LIMIT
 
 
 def said(refused: bool = False, **headers: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    """The same from pairs and from the headers of httpx2."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    found: list[dict[str, Any]] = []
     failures = _guard.counts()
-    say_headers(found, pairs, refused=refused)
+    for given in (
+        [(name.encode(), value.encode()) for name, value in named.items()],
+        httpx2.Headers(named),
+    ):
+        found.append({})
+        say_headers(found[-1], given, Answer(), refused, None)
     assert _guard.counts() == failures
-    return found
+    assert found[0] == found[1]
+    return found[0]
 
 
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
         (
-            {"X_RateLimit_Limit_Requests": "10", "x_ratelimit_remaining_tokens": "0"},
-            {LIMIT + "requests.limit": 10, LIMIT + "tokens.remaining": 0},
+            {"X_RateLimit_Limit_Requests": "100", "x_ratelimit_remaining_requests": "9"},
+            {LIMIT + "requests.limit": 100, LIMIT + "requests.remaining": 9},
         ),
+        ({"x_ratelimit_limit_requests": "100", "x_ratelimit_remaining_requests": "10"}, {}),
+        ({"x_ratelimit_limit_requests": "10", "x_ratelimit_remaining_requests": "9"}, {}),
         (
-            {"x_ratelimit_limit_requests_day": "900", "x_ratelimit_remaining_tokens_minute": "5"},
-            {LIMIT + "requests.limit": 900, LIMIT + "tokens.remaining": 5},
+            {"x_ratelimit_limit_tokens_minute": "900", "x_ratelimit_remaining_tokens_minute": "0"},
+            {LIMIT + "tokens.limit": 900, LIMIT + "tokens.remaining": 0},
         ),
         ({"anthropic_ratelimit_output_tokens_limit": "8000"}, {LIMIT + "output_tokens.limit": 8000}),
-        ({"request_id": "req_1", "x_request_id": "req_2"}, {attributes.REQUEST_ID: "req_1"}),
+        ({"x_request_id": "req_1", "request_id": "req_2"}, {attributes.REQUEST_ID: "req_1"}),
+        ({"request_id": "req_2"}, {attributes.REQUEST_ID: "req_2"}),
         ({"x_request_id": "a b"}, {}),
         ({"x_request_id": "a" * 200}, {}),
-        ({"x_ratelimit_limit_tokens": "-1", "x_ratelimit_limit_requests": "many"}, {}),
-        ({"x_ratelimit_limit_tokens": "9" * 40}, {}),
+        ({"anthropic_ratelimit_tokens_limit": "-1", "anthropic_ratelimit_requests_limit": "many"}, {}),
+        ({"anthropic_ratelimit_tokens_limit": "9" * 40}, {}),
+        ({"x_ratelimit_limit_tokens": "1000", "x_ratelimit_remaining_tokens": "no"}, {}),
         ({"x_ratelimit_reset_tokens": "1m2s", "set_cookie": "secret", "authorization": "secret"}, {}),
         ({"retry_after": "3"}, {}),
+        ({"openai_processing_ms": "412"}, {attributes.HEADER + "openai-processing-ms": "412"}),
+        (
+            {"X_Total_Time": "1480", "x_compute_time": "1.480", "x_compute_type": "gpu"},
+            {attributes.HEADER + "x-total-time": "1480", attributes.HEADER + "x-compute-time": "1.480"},
+        ),
+        ({"server_timing": "x" * 300}, {}),
     ],
 )
 def test_answers(headers: dict[str, str], expected: dict[str, Any]) -> None:
-    """Numbers of a known name and an id, whatever the case of the name; all else is left."""
+    """Numbers of a known name, an id and times, whatever the case of the name; limits where they come near."""
     assert said(**headers) == expected
+
+
+def test_a_refusal_says_the_limits_too() -> None:
+    """Whatever is left."""
+    limits = {"x_ratelimit_limit_requests": "100", "x_ratelimit_remaining_requests": "50"}
+    assert said(refused=True, **limits) == {LIMIT + "requests.limit": 100, LIMIT + "requests.remaining": 50}
 
 
 @pytest.mark.parametrize(
