@@ -57,6 +57,22 @@ PROVIDERS: dict[str, str] = {
     "x-ai": "x-ai",
     "x_ai": "x-ai",
     "xai": "x-ai",
+} | {
+    # As Vercel's AI SDK names them, with the endpoint.
+    f"{name}.{endpoint}": provider
+    for name, provider, endpoints in (
+        ("anthropic", "anthropic", ("messages",)),
+        ("azure", "azure", ("chat", "responses")),
+        ("azure-openai", "azure", ("chat", "responses")),
+        ("cohere", "cohere", ("chat",)),
+        ("deepseek", "deepseek", ("chat",)),
+        ("google", "google", ("generative-ai", "vertex.chat")),
+        ("groq", "groq", ("chat",)),
+        ("mistral", "mistral", ("chat", "embedding")),
+        ("openai", "openai", ("chat", "responses", "completion", "embedding")),
+        ("xai", "x-ai", ("chat", "responses")),
+    )
+    for endpoint in endpoints
 }
 
 # Engines and machines of one's own, and places whose price depends on the machine or route behind them.

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentprof import attributes as a
 from agentprof.model import MEDIA, Call, Evidence, RawSpan, Span, SpanKind, Tool, Usage
-from agentprof.vocabularies import engines, own, values
+from agentprof.vocabularies import engines, langfuse, own, values
 from agentprof.vocabularies._reading import Reading, reading_of
 
 _CLIENT, _SERVER = 3, 2
@@ -152,6 +152,8 @@ def _call(
             )
     if "cost" in fields:
         known.setdefault("reported_cost_usd", values.usd(fields["cost"]))
+    elif langfuse.COST in fields:
+        known.setdefault("reported_cost_usd", langfuse.cost_in(fields[langfuse.COST]))
     return Call(
         model=_model(fields),
         request_model=text(fields.get("request_model")),
@@ -211,6 +213,8 @@ def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
     for name in _TOKENS:
         if name in fields and (tokens := values.count(fields[name])) is not None:
             found[name] = tokens
+    if not found and langfuse.USAGE in fields:
+        found = langfuse.usage_in(fields[langfuse.USAGE])
     tools = own.server_tools(ours) if ours else {}
     if not found and not tools:
         return None

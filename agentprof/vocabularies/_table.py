@@ -11,15 +11,18 @@ from agentprof.model import SpanKind
 from agentprof.vocabularies.agentprof_own import AGENTPROF
 from agentprof.vocabularies.anthropic_sdk import ANTHROPIC_SDK
 from agentprof.vocabularies.engines import SGLANG, VLLM
+from agentprof.vocabularies.langfuse import LANGFUSE
 from agentprof.vocabularies.mcp import MCP
 from agentprof.vocabularies.openinference import OPENINFERENCE
 from agentprof.vocabularies.openllmetry import OPENLLMETRY
 from agentprof.vocabularies.otel_genai import OTEL_GENAI
+from agentprof.vocabularies.raaf import RAAF
 from agentprof.vocabularies.shape import KindRule, Vocabulary
+from agentprof.vocabularies.vercel import VERCEL
 
 # Own names first: what agentprof measured beats what another instrumentation of the same span says.
 # Then by how explicit the kind is: OpenInference and OpenLLMetry name it in every span, GenAI names an
-# operation; an engine's spans have only latencies.
+# operation; an engine's spans have only latencies. Langfuse's names stand on spans of any other tool.
 VOCABULARIES: tuple[Vocabulary, ...] = (
     AGENTPROF,
     OPENINFERENCE,
@@ -29,6 +32,9 @@ VOCABULARIES: tuple[Vocabulary, ...] = (
     MCP,
     VLLM,
     SGLANG,
+    RAAF,
+    VERCEL,
+    LANGFUSE,
 )
 
 
