@@ -1,4 +1,4 @@
-"""Divides waits for a first token into queue and prefill, from the waits of many calls of one endpoint.
+"""Divides waits for a first token, and whole calls without one, from the waits of many calls of one endpoint.
 
 The method, and its assumptions:
 
@@ -10,6 +10,7 @@ The method, and its assumptions:
    works on several requests at once, a longer wait is no longer a queue, and nothing is estimated.
 
 What every call waits whatever its length is of the network, of the server, or of the prefill: it widens both.
+A call that was not streamed also holds its generation: as many tokens as it has, at the speed of those that were.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ MOST_CALLS: Final = 500
 """The latest ones count: endpoints change within hours."""
 LEAST_CALLS: Final = 20
 LEAST_ALONE: Final = 5
+LEAST_TIMED: Final = 10
 LEAST_LENGTHS: Final = 5
 LEAST_SPREAD: Final = 4.0
 """Longest prompt by shortest, in tokens that had to be read."""
@@ -39,7 +41,14 @@ _FOLDS: Final = 10
 _Z: Final = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 Reason = Literal[
-    "few_calls", "few_lengths", "few_alone", "no_growth", "company_unknown", "slowed", "other_length"
+    "few_calls",
+    "few_lengths",
+    "few_alone",
+    "no_growth",
+    "company_unknown",
+    "slowed",
+    "other_length",
+    "few_timed",
 ]
 
 REASONS: Final[dict[str, str]] = {
@@ -52,6 +61,7 @@ REASONS: Final[dict[str, str]] = {
     "slowed": f"calls in company generate at less than 1/{MOST_SLOWED:g} of the speed of calls alone: "
     "the engine works on several at once, and a long wait may be a slow prefill as well as a queue",
     "other_length": "the prompt is much shorter or longer than those that were seen",
+    "few_timed": f"fewer than {LEAST_TIMED} streamed calls show how long a token takes",
 }
 """Why there is no estimate."""
 
@@ -72,6 +82,17 @@ class Wait(NamedTuple):
     """What getting the connection took."""
 
 
+class Whole(NamedTuple):
+    """What a client saw of a call that came in one piece, and whose server says nothing."""
+
+    ns: int
+    """From when there was a connection to the end."""
+    uncached_tokens: int
+    output_tokens: int
+    company: float
+    """Other calls in flight on average."""
+
+
 class Interval(NamedTuple):
     """Holds the true value in `CONFIDENCE` of the cases, if the assumptions hold."""
 
@@ -81,12 +102,14 @@ class Interval(NamedTuple):
 
 
 class Division(NamedTuple):
-    """What a wait was made of, as far as can be told."""
+    """What a wait or a whole call was made of, as far as can be told."""
 
     queue: Interval
     prefill: Interval
     network: Interval | None
     """Inside the two others; None without the time of a connection."""
+    generation: Interval | None = None
+    """Of a whole call."""
 
 
 class Unfit(NamedTuple):
@@ -95,14 +118,22 @@ class Unfit(NamedTuple):
     reason: Reason
 
 
+class Factors(NamedTuple):
+    """Bounds and middle of something that varies by a factor."""
+
+    low: float
+    likely: float
+    high: float
+
+
 class Fit(NamedTuple):
     """What the waits of an endpoint say about each of them."""
 
     curve: Curve
-    low: float
-    likely: float
-    high: float
-    """A prefill by the curve: bounds and middle."""
+    prefill: Factors
+    """By the curve."""
+    token_ns: Factors | None
+    """From one output token to the next; None: too few calls tell."""
     slowed: float | None
     """Calls in company by calls alone, in time per token, at least 1; None: nobody knows."""
     shortest: int
@@ -114,21 +145,50 @@ class Fit(NamedTuple):
 
     def divide(self, wait: Wait) -> Division | Unfit:
         """Estimate queue and prefill of a wait, of the same endpoint and about the same time."""
-        if not SHORTER * self.shortest <= wait.uncached_tokens <= LONGER * self.longest:
+        prefill = self._prefill(wait.uncached_tokens, wait.company, wait.ns)
+        if isinstance(prefill, Unfit):
+            return prefill
+        queue = Interval(wait.ns - prefill.high_ns, wait.ns - prefill.likely_ns, wait.ns - prefill.low_ns)
+        return Division(queue, prefill, self._network(wait.ns))
+
+    def divide_whole(self, whole: Whole) -> Division | Unfit:
+        """Estimate queue, prefill and generation of a call that came in one piece."""
+        prefill = self._prefill(whole.uncached_tokens, whole.company, whole.ns)
+        if isinstance(prefill, Unfit):
+            return prefill
+        if self.token_ns is None:
+            return Unfit("few_timed")
+        tokens = max(whole.output_tokens - 1, 0)
+        token_ns = self.token_ns
+        generation = _interval(
+            tokens * token_ns.low, tokens * token_ns.likely, tokens * token_ns.high, whole.ns
+        )
+        prefill = _within(prefill, whole.ns - generation.low_ns)
+        generation = _within(generation, whole.ns - prefill.low_ns)
+        left = [
+            max(0, whole.ns - one - other)
+            for one, other in zip(reversed(prefill), reversed(generation), strict=True)
+        ]
+        return Division(Interval(*left), prefill, self._network(whole.ns), generation)
+
+    def _prefill(self, tokens: int, company: float, most_ns: int) -> Interval | Unfit:
+        if not SHORTER * self.shortest <= tokens <= LONGER * self.longest:
             return Unfit("other_length")
-        slowed: float | None = 1.0 if wait.company < ALONE else self.slowed
+        slowed: float | None = 1.0 if company < ALONE else self.slowed
         if slowed is None:
             return Unfit("company_unknown")
-        whole = self.curve.at(wait.uncached_tokens)
-        by_length = whole - self.curve.constant_ns
-        prefill = _interval(
-            by_length * self.low, whole * self.likely * math.sqrt(slowed), whole * self.high * slowed, wait.ns
+        whole = self.curve.at(tokens)
+        return _interval(
+            (whole - self.curve.constant_ns) * self.prefill.low,
+            whole * self.prefill.likely * math.sqrt(slowed),
+            whole * self.prefill.high * slowed,
+            most_ns,
         )
-        queue = Interval(wait.ns - prefill.high_ns, wait.ns - prefill.likely_ns, wait.ns - prefill.low_ns)
-        network = None
-        if self.round_trip_ns is not None:
-            network = _interval(0.0, self.round_trip_ns / 2, float(self.round_trip_ns), wait.ns)
-        return Division(queue, prefill, network)
+
+    def _network(self, most_ns: int) -> Interval | None:
+        if self.round_trip_ns is None:
+            return None
+        return _interval(0.0, self.round_trip_ns / 2, float(self.round_trip_ns), most_ns)
 
 
 def fit(waits: Iterable[Wait], most_slowed: float = MOST_SLOWED) -> Fit | Unfit:
@@ -154,13 +214,14 @@ def fit(waits: Iterable[Wait], most_slowed: float = MOST_SLOWED) -> Fit | Unfit:
     curve = lower_envelope([_point(wait) for wait in known])
     if not curve.linear_ns and not curve.quadratic_ns:
         return Unfit("no_growth")
-    low, likely, high = _spread(_distances(known, alone))
+    near = _spread(_distances(known, alone))
+    times = sorted(math.log(wait.token_ns) for wait in known if wait.token_ns)
     connects = [wait.connect_ns for wait in known if wait.connect_ns]
     return Fit(
         curve=curve,
-        low=low,
-        likely=likely,
-        high=high,
+        # Never above the curve alone: the shortest waits are prefills too.
+        prefill=Factors(min(near.low, 1.0), near.likely, max(near.high, 1.0)),
+        token_ns=_spread(times) if len(times) >= LEAST_TIMED else None,
         slowed=slowed,
         shortest=lengths[0],
         longest=lengths[-1],
@@ -199,19 +260,26 @@ def _distances(known: Sequence[Wait], alone: Sequence[Wait]) -> list[float]:
     return sorted(found)
 
 
-def _spread(distances: Sequence[float]) -> tuple[float, float, float]:
-    """Bounds and middle of one more such distance, as factors; never above the curve alone."""
-    middle, spread = statistics.fmean(distances), statistics.stdev(distances)
-    reach = _student(len(distances) - 1) * spread * math.sqrt(1 + 1 / len(distances))
-    low = math.exp(max(min(middle - reach, 0.0), -50.0))
-    high = math.exp(min(max(middle + reach, 0.0), 50.0))
-    return low, min(max(math.exp(statistics.median(distances)), low), high), high
+def _spread(logarithms: Sequence[float]) -> Factors:
+    """Bounds and middle of one more value, from the logarithms of some, in their order."""
+    middle, spread = statistics.fmean(logarithms), statistics.stdev(logarithms)
+    reach = _student(len(logarithms) - 1) * spread * math.sqrt(1 + 1 / len(logarithms))
+    # A hundred decades are enough to be useless, and not too many for a float.
+    low, likely, high = (
+        math.exp(min(max(value, -230.0), 230.0))
+        for value in (middle - reach, statistics.median(logarithms), middle + reach)
+    )
+    return Factors(low, min(max(likely, low), high), high)
 
 
 def _student(freedom: int) -> float:
     """The quantile of Student's distribution that bounds `CONFIDENCE` on both sides (Cornish-Fisher expansion)."""
     z = _Z
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _within(interval: Interval, most_ns: int) -> Interval:
+    return Interval(*(min(bound, most_ns) for bound in interval))
 
 
 def _interval(low: float, likely: float, high: float, most_ns: int) -> Interval:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentprof_collector.estimates.waits import Fit, Interval, Unfit, Wait, fit
+from agentprof_collector.estimates.waits import Fit, Interval, Unfit, Wait, Whole, fit
 
 MS = 1_000_000
 
@@ -85,7 +85,7 @@ def test_where_others_queue_unseen_the_intervals_grow_and_hold(share: float) -> 
     ]
     assert len(held) > 90
     assert sum(held) >= 0.9 * len(held)
-    assert found.high > 2 * fitted(engine()).high
+    assert found.prefill.high > 2 * fitted(engine()).prefill.high
 
 
 def test_a_wait_as_short_as_a_prefill_has_no_queue() -> None:
@@ -96,6 +96,40 @@ def test_a_wait_as_short_as_a_prefill_has_no_queue() -> None:
     assert division.queue.low_ns == 0
     assert division.queue.low_ns + division.prefill.high_ns == wait.ns
     assert division.queue.high_ns + division.prefill.low_ns == wait.ns
+
+
+def test_a_call_in_one_piece() -> None:
+    """1,000 tokens in take 2 s and 101 out another 2 s; of 9 s five were queue."""
+    division = fitted(engine()).divide_whole(Whole(9_000 * MS, 1000, 101, 3.0))
+    assert not isinstance(division, Unfit)
+    assert division.generation is not None
+    assert division.queue.low_ns < 5_000 * MS < division.queue.high_ns
+    assert division.prefill.low_ns < 2_000 * MS < division.prefill.high_ns
+    assert division.generation.low_ns < 2_000 * MS < division.generation.high_ns
+    assert division.queue.likely_ns == pytest.approx(5_000 * MS, rel=0.1)
+    assert division.generation.likely_ns == pytest.approx(2_000 * MS, rel=0.1)
+
+
+def test_the_parts_of_a_call_in_one_piece_leave_room_for_each_other() -> None:
+    """A short call: no part is longer than what the shortest others leave of it."""
+    whole = Whole(3_000 * MS, 1000, 101, 0.0)
+    division = fitted(engine()).divide_whole(whole)
+    assert not isinstance(division, Unfit)
+    assert division.generation is not None
+    assert division.queue.low_ns == 0
+    assert division.prefill.high_ns + division.generation.low_ns <= whole.ns
+    assert division.prefill.low_ns + division.generation.high_ns <= whole.ns
+    assert division.queue.high_ns == whole.ns - division.prefill.low_ns - division.generation.low_ns
+
+
+def test_a_call_in_one_piece_needs_the_times_of_streamed_ones() -> None:
+    """Ten of them, and a prompt like theirs."""
+    few = fitted(
+        [wait._replace(token_ns=wait.token_ns if at < 9 else None) for at, wait in enumerate(engine())]
+    )
+    assert few.token_ns is None
+    assert few.divide_whole(Whole(9_000 * MS, 1000, 101, 0.0)) == Unfit("few_timed")
+    assert few.divide_whole(Whole(9_000 * MS, 9000, 101, 0.0)) == Unfit("other_length")
 
 
 def test_calls_that_slow_each_other_widen_the_interval_and_then_end_it() -> None:
@@ -185,5 +219,9 @@ def test_whatever_comes(some: list[Wait], dice: random.Random) -> None:
         division = found.divide(wait)
         if isinstance(division, Unfit):
             continue
-        for interval in (division.queue, division.prefill, division.network or Interval(0, 0, 0)):
-            assert 0 <= interval.low_ns <= interval.likely_ns <= interval.high_ns <= wait.ns
+        whole = found.divide_whole(Whole(wait.ns, wait.uncached_tokens, 50, wait.company))
+        for one in (division, whole):
+            if isinstance(one, Unfit):
+                continue
+            for interval in filter(None, one):
+                assert 0 <= interval.low_ns <= interval.likely_ns <= interval.high_ns <= wait.ns
