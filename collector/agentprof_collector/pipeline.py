@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from agentprof.model import OutcomeFact, RawSpan, Span
+from agentprof.model import EnergyWindow, OutcomeFact, RawSpan, Span
 from agentprof.pricing import Pricer
 from agentprof.vocabularies import normalise
 from agentprof.vocabularies.content import content_of
@@ -60,7 +60,11 @@ class Intake:
         return Understood(spans, len(received) - len(spans))
 
     def keep(
-        self, spans: Sequence[Span], outcomes: Sequence[OutcomeFact] = (), arrived_ns: int | None = None
+        self,
+        spans: Sequence[Span],
+        outcomes: Sequence[OutcomeFact] = (),
+        arrived_ns: int | None = None,
+        windows: Sequence[EnergyWindow] = (),
     ) -> None:
         """Store, durably before it returns.
 
@@ -74,6 +78,8 @@ class Intake:
             self._store.add_spans(spans, pairs_of(spans), arrived_ns=arrived_ns)
         if outcomes:
             self._store.add_outcomes(outcomes, arrived_ns=arrived_ns)
+        if windows:
+            self._store.add_windows(windows, arrived_ns=arrived_ns)
 
 
 class Pipeline:

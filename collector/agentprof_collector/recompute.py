@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from agentprof.model import Facts, OutcomeFact, Span
+from agentprof.model import EnergyWindow, Facts, OutcomeFact, Span
+from agentprof.pricing.names import server_spellings
 from agentprof.rollup import roll_up, tasks_in
 from agentprof.rollup.joins import call_ids, matches, seeking
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
@@ -169,7 +170,8 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
         [task_id for _, tasks in found for task_id in tasks]
         + [IMPLICIT_PREFIX + trace_id for part, _ in found for trace_id in part.traces]
     )
-    made = [(part.traces, _rows(tasks, outcomes, failed)) for part, tasks in found]
+    windows = windows_of(store, (span for part, _ in found for span in part.spans))
+    made = [(part.traces, _rows(tasks, outcomes, windows, failed)) for part, tasks in found]
     _put(store, made, failed)
     summaries = [row.summary for _, rows in made for row in rows]
     spans_of_task = {task_id: spans for _, tasks in found for task_id, spans in tasks.items()}
@@ -178,17 +180,40 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
     return [summary.task_id for summary in summaries]
 
 
-def _rows(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact], failed: Failed) -> list[TaskRow]:
-    facts = Facts(outcomes=tuple(_about(tasks, outcomes)))
+def windows_of(store: Store, spans: Iterable[Span]) -> list[EnergyWindow]:
+    """The measured energy of endpoints while the calls among the spans ran."""
+    calls = [span for span in spans if span.call is not None and span.call.server is not None]
+    if not calls:
+        return []
+    servers = {name for span in calls if span.call is not None for name in server_spellings(span.call.server)}
+    ends = [span.start_ns if span.end_ns is None else span.end_ns for span in calls]
+    return store.windows_of(servers, min(span.start_ns for span in calls), max(ends))
+
+
+def _rows(
+    tasks: dict[str, list[Span]],
+    outcomes: Iterable[OutcomeFact],
+    windows: Sequence[EnergyWindow],
+    failed: Failed,
+) -> list[TaskRow]:
+    about = tuple(_about(tasks, outcomes))
     rows = []
     for task_id, own in tasks.items():
+        facts = Facts(outcomes=about, windows=tuple(_during(own, windows)) if windows else ())
         try:
             summary = roll_up(task_id, own, facts)
         except Exception as error:  # noqa: BLE001
             failed(TaskNotAddedUp(task_id, error))
             continue
-        rows.append(TaskRow(summary=summary, spans=len(own), facts=len(facts.outcomes)))
+        rows.append(TaskRow(summary=summary, spans=len(own), facts=len(facts.outcomes) + len(facts.windows)))
     return rows
+
+
+def _during(spans: Sequence[Span], windows: Iterable[EnergyWindow]) -> Iterator[EnergyWindow]:
+    """The windows that lie in the time of the spans, so that their number is that of the task alone."""
+    start_ns = min(span.start_ns for span in spans)
+    end_ns = max(span.start_ns if span.end_ns is None else span.end_ns for span in spans)
+    return (window for window in windows if window.start_ns < end_ns and window.end_ns > start_ns)
 
 
 def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:

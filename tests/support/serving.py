@@ -15,10 +15,10 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from agentprof.model import OutcomeFact, RawSpan
+from agentprof.model import EnergyWindow, OutcomeFact, RawSpan
 from agentprof.pricing import Pricer
 from agentprof_collector.pipeline import Pipeline
-from agentprof_collector.recompute import record_outcome
+from agentprof_collector.recompute import recompute, record_outcome
 from agentprof_collector.stores import Store
 
 PATIENCE_S = 30.0
@@ -47,6 +47,12 @@ class OfStore:
     def record_outcome(self, fact: OutcomeFact) -> None:
         """Keep an outcome."""
         record_outcome(self.store, fact)
+
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> None:
+        """Keep measured energy, and add its time up again."""
+        self.store.add_windows(windows)
+        times = [(window.start_ns, window.end_ns) for window in windows]
+        recompute(self.store, {trace for time in times for trace in self.store.traces_between(*time)})
 
 
 class Answered(NamedTuple):

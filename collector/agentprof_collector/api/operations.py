@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agentprof.model import OutcomeFact
+from agentprof.model import EnergyWindow, OutcomeFact
 from agentprof.summary import TaskSummary
 from agentprof_collector.api.answers import Refused
 from agentprof_collector.api.parameters import (
@@ -26,6 +26,8 @@ from agentprof_collector.api.parameters import (
 from agentprof_collector.api.schemas import (
     CallsAnswer,
     ContentAnswer,
+    EnergyAnswer,
+    EnergyBody,
     EstimatesAnswer,
     GpuHoursAnswer,
     OutcomeAnswer,
@@ -106,6 +108,29 @@ def _estimates(served: Served, asked: Asked) -> Document:
     return _report(served, "estimates", _rows_of(served, asked))
 
 
+def _energy(served: Served, asked: Asked) -> Document:
+    body: EnergyBody = asked.body
+    for number, window in enumerate(body.windows):
+        if (wrong := _wrong_with(window)) is not None:
+            raise Refused(400, f"windows[{number}]: {wrong}", "windows")
+    if body.windows:
+        served.record_energy(body.windows)
+    return {"schema": 1, "windows": len(body.windows)}
+
+
+def _wrong_with(window: EnergyWindow) -> str | None:
+    """Why a window cannot be one; None: it can."""
+    if not 0 <= window.start_ns < window.end_ns < _LARGEST:
+        return "expected start_ns before end_ns, ns since 1970"
+    if not 0 <= window.energy_uj < _LARGEST:
+        return "expected energy_uj of 0 or more"
+    if not 0 <= window.running_low <= window.running_high < _LARGEST:
+        return "expected running_low of 0 or more, and no more than running_high"
+    if not window.server or len(window.server) > _NAME_LIMIT or len(window.node) > _NAME_LIMIT:
+        return f"expected the names of server and node, at most {_NAME_LIMIT} characters each"
+    return None
+
+
 def _gpu_hours(served: Served, asked: Asked) -> Document:
     return _report(served, "gpu_hours", _rows_of(served, asked))
 
@@ -180,6 +205,8 @@ def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 # Where a parameter and its field in a selection have different names.
 _FIELDS = {"q": "search", "since": "since_ns", "until": "until_ns"}
 _TASK_PATH = f"{PREFIX}/tasks/{{id}}"
+_LARGEST = 2**62
+_NAME_LIMIT = 256
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -255,5 +282,14 @@ OPERATIONS: tuple[Operation, ...] = (
         (*FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         GpuHoursAnswer,
         _gpu_hours,
+    ),
+    Operation(
+        "POST",
+        f"{PREFIX}/energy",
+        "Keep measured energy of endpoints; the tasks of that time are added up again.",
+        (),
+        EnergyAnswer,
+        _energy,
+        EnergyBody,
     ),
 )

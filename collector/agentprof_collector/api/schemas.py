@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from agentprof.model import Outcome
+from agentprof.model import EnergyWindow, Outcome
 from agentprof.rollup.calls import CallRow
 from agentprof.rollup.gpu_hours import GpuHourRow
 from agentprof.rollup.waterfall import SpanRow
@@ -213,6 +213,19 @@ class OutcomeAnswer(msgspec.Struct, kw_only=True):
     recorded_ns: int
 
 
+class EnergyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Measured energy of endpoints, as `agentprof energy` sends it."""
+
+    windows: Annotated[list[EnergyWindow], msgspec.Meta(max_length=200)]
+
+
+class EnergyAnswer(msgspec.Struct, kw_only=True):
+    """What was kept."""
+
+    schema: int
+    windows: int
+
+
 ANSWERS: tuple[type[msgspec.Struct], ...] = (
     TaskSummary,
     TasksAnswer,
@@ -225,6 +238,8 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     ContentAnswer,
     OutcomeBody,
     OutcomeAnswer,
+    EnergyBody,
+    EnergyAnswer,
     ErrorAnswer,
 )
 

@@ -23,6 +23,8 @@ QUIET_S: Final = 0.2
 OPEN_S: Final = 5.0
 AT_ONCE: Final = 250
 """Traces of a kind added up in one round; who asks for a task waits no longer than for one round."""
+_ROOTS: Final = 20_000
+"""Traces of which it is remembered that their root has come."""
 _MARK_EVERY_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 """How long a store that failed is left alone."""
@@ -68,10 +70,13 @@ class Adder:
         self._quiet_s = quiet_s
         self._open_s = open_s
         self._changed = threading.Condition()
+        # What comes late of a finished task, as an engine's spans may, need not wait as if it were open.
+        self._roots: dict[str, None] = {}
         # Both in the order in which they fall due: by the first arrival, and by the last.
         self._dirty: dict[str, _Dirty] = {}
         self._rooted: dict[str, _Dirty] = {}
         self._judged: dict[str, int] = {}
+        self._measured: dict[tuple[int, int], int] = {}
         self._last_arrival_ns = store.added_up_to()
         self._marked_ns = self._last_arrival_ns
         self._marked_s = 0.0
@@ -102,12 +107,15 @@ class Adder:
         }
         with self._changed:
             self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+            self._roots.update(dict.fromkeys(with_root))
+            while len(self._roots) > _ROOTS:
+                del self._roots[next(iter(self._roots))]
             for trace_id in dict.fromkeys([span.trace_id for span in spans]):
                 dirty = self._dirty.get(trace_id)
                 if dirty is None:
                     dirty = self._dirty[trace_id] = _Dirty(now_s, arrived_ns)
                 dirty.last_s = now_s
-                dirty.has_root |= trace_id in with_root
+                dirty.has_root |= trace_id in with_root or trace_id in self._roots
                 if dirty.has_root:
                     # Last in the order again.
                     self._rooted.pop(trace_id, None)
@@ -121,9 +129,18 @@ class Adder:
             self._judged.update(dict.fromkeys(task_ids, arrived_ns))
             self._changed.notify()
 
+    def measured(self, times: Collection[tuple[int, int]], arrived_ns: int) -> None:
+        """Take note of measured energy that is stored now: of spans of time, ns since the epoch."""
+        with self._changed:
+            self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+            whole = (min(start for start, _ in times), max(end for _, end in times))
+            self._measured.setdefault(whole, arrived_ns)
+            self._changed.notify()
+
     def up_to_date(self, task_ids: Collection[str] | None = None) -> None:
         """Add up now what has arrived of these tasks; of all tasks: of those whose root has come."""
         self._look_up_judged()
+        self._look_up_measured()
         if task_ids is None:
             with self._changed:
                 asked = set(self._rooted)
@@ -166,6 +183,19 @@ class Adder:
             for task_id in judged:
                 self._judged.pop(task_id, None)
 
+    def _look_up_measured(self) -> None:
+        """Make the traces dirty of tasks whose time was measured."""
+        with self._changed:
+            measured = dict(self._measured)
+        for (start_ns, end_ns), arrived_ns in measured.items():
+            with self._adding:  # rows that are being made just now are there afterwards
+                traces = self._store.traces_between(start_ns, end_ns)
+            now_s = time.monotonic()
+            with self._changed:
+                for trace_id in traces:
+                    self._dirty.setdefault(trace_id, _Dirty(now_s, arrived_ns))
+                self._measured.pop((start_ns, end_ns), None)
+
     def _take_up_unfinished(self) -> None:
         now_s = time.monotonic() - self._open_s
         for trace_id in self._store.arrived_since(self._marked_ns):
@@ -176,11 +206,12 @@ class Adder:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._closing and not self._judged and not self._due():
+                if not self._closing and not self._judged and not self._measured and not self._due():
                     self._changed.wait(self._until_due_s())
                 closing = self._closing
             try:
                 self._look_up_judged()
+                self._look_up_measured()
                 with self._changed:
                     due = set(self._dirty) if closing else self._due()
                 with self._adding:
@@ -282,7 +313,7 @@ class Adder:
         self._marked_s = now_s
         with self._changed:
             waiting = [dirty.arrived_ns for dirty in self._dirty.values()]
-            waiting += self._judged.values()
+            waiting += [*self._judged.values(), *self._measured.values()]
             up_to_ns = min(waiting) - 1 if waiting else self._last_arrival_ns
         if up_to_ns > self._marked_ns:
             self._store.set_added_up_to(up_to_ns)

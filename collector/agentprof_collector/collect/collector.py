@@ -18,7 +18,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.pricing import Pricer
 from agentprof.summary import TaskSummary
 from agentprof_collector import api, page
@@ -175,6 +175,17 @@ class Collector:
             raise StoreError(str(refused)) from refused
         self._adder.up_to_date([fact.task_id])
 
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> None:
+        """See `Served`.
+
+        Raises:
+            StoreError: they cannot be stored now.
+        """
+        try:
+            self._writer.keep(Contents(windows=list(windows))).result()
+        except Refused as refused:
+            raise StoreError(str(refused)) from refused
+
     def stop(self) -> None:
         """Take no more requests, answer what is waiting, and add up what is stored."""
         if self._stopped:
@@ -240,8 +251,16 @@ class Collector:
     def _note(self, transport: str, signal: str, answer: str) -> None:
         self.meters.requests.labels(transport, signal, answer).inc()
 
-    def _arrived(self, spans: Sequence[Span], outcomes: Sequence[OutcomeFact], arrived_ns: int) -> None:
+    def _arrived(
+        self,
+        spans: Sequence[Span],
+        outcomes: Sequence[OutcomeFact],
+        windows: Sequence[EnergyWindow],
+        arrived_ns: int,
+    ) -> None:
         self._adder.arrived(spans, arrived_ns)
+        if windows:
+            self._adder.measured([(window.start_ns, window.end_ns) for window in windows], arrived_ns)
         if outcomes:
             self._adder.concerns([fact.task_id for fact in outcomes], arrived_ns)
 

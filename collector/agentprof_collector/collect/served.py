@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from agentprof.model import OutcomeFact
+from agentprof.model import EnergyWindow, OutcomeFact
 from agentprof_collector.stores import Store
 
 
@@ -25,3 +25,6 @@ class Served(Protocol):
 
     def record_outcome(self, fact: OutcomeFact) -> None:
         """Keep an outcome, durably, and bring the summary of its task up to date."""
+
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> None:
+        """Keep measured energy, durably; the summaries of the tasks of that time follow."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
-from agentprof.model import OutcomeFact, RawSpan, Span
+from agentprof.model import EnergyWindow, OutcomeFact, RawSpan, Span
 from agentprof_collector.collect.meters import Meters
 from agentprof_collector.errors import StoreError
 from agentprof_collector.pipeline import Intake, Understood
@@ -22,8 +22,8 @@ BYTES_PER_COMMIT: Final = 64 * 1024 * 1024
 """A group is closed when it holds so much, unpacked, so that its memory and its time stay bounded."""
 _SKIPPED: Final = "spans without trace id, span id or a start that is a time cannot be kept"
 
-Arrived = Callable[[Sequence[Span], Sequence[OutcomeFact], int], None]
-"""Told of spans and outcomes that are stored, with their time of arrival."""
+Arrived = Callable[[Sequence[Span], Sequence[OutcomeFact], Sequence[EnergyWindow], int], None]
+"""Told of spans, outcomes and measured energy that are stored, with their time of arrival."""
 
 PassOn = Callable[[Request], object]
 Received = Callable[[Sequence[RawSpan]], object]
@@ -166,10 +166,11 @@ class Writer:
     def _commit(self, group: Sequence[_Read]) -> None:
         spans = [span for one in group for span in one.understood.spans]
         outcomes = [fact for one in group for fact in one.contents.outcomes]
+        windows = [window for one in group for window in one.contents.windows]
         self._last_arrival_ns = arrived_ns = max(time.time_ns(), self._last_arrival_ns + 1)
         try:
             with self._meters.commit_seconds.time():
-                self._intake.keep(spans, outcomes, arrived_ns)
+                self._intake.keep(spans, outcomes, arrived_ns, windows)
         except StoreError as error:
             if self.failing is None:
                 _log.error("nothing can be stored, senders are asked to come again: %s", error)
@@ -191,7 +192,7 @@ class Writer:
             _log.warning("storing works again")
             self.failing = None
         self._meters.stored(spans, group_size=len(group))
-        self._arrived(spans, outcomes, arrived_ns)
+        self._arrived(spans, outcomes, windows, arrived_ns)
         for one in group:
             self._received(one.contents.spans)
             skipped = one.contents.skipped + one.understood.skipped

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from agentprof.model import OutcomeFact, RawSpan
+from agentprof.model import EnergyWindow, OutcomeFact, RawSpan
 from agentprof_collector.receive import Batch, logs, metrics, otlp
 from agentprof_collector.receive.exchange import Media, Refused, Request, Signal, unpacked
 from agentprof_collector.receive.otlp import NotOtlp
@@ -22,6 +22,7 @@ class Contents(msgspec.Struct, frozen=True):
 
     spans: list[RawSpan] = []
     outcomes: list[OutcomeFact] = []
+    windows: list[EnergyWindow] = []
     skipped: int = 0
     """Spans left out because they had no trace id, no span id or no start."""
     lost: int = 0

@@ -12,7 +12,7 @@ import msgspec
 from agentprof.money import with_plain_amounts
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.summary import TOKENS, TaskSummary
-from agentprof_collector.recompute import spans_of_tasks
+from agentprof_collector.recompute import spans_of_tasks, windows_of
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.many_tasks import cursor_place
 from agentprof_collector.reports.selection import Selection, selected
@@ -79,7 +79,8 @@ def _rows(store: Store, selection: Selection) -> Iterator[tuple[CallPlace, CallR
         for summary in summaries:
             task = ListPlace(summary.start_ns, summary.task_id)
             # Of a task that was counted to another since, or was forgotten, nothing is left.
-            calls = call_rows(summary.task_id, spans[summary.task_id]) if summary.task_id in spans else []
+            own = spans.get(summary.task_id)
+            calls = [] if own is None else call_rows(summary.task_id, own, windows_of(store, own))
             done = place.calls if place is not None and place.task == task else 0
             for number, row in enumerate(calls[done:], done + 1):
                 yield CallPlace(task, number), row

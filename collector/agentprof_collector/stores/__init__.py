@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.summary import TaskSummary
 
 
@@ -105,7 +105,7 @@ class Store(Protocol):
         """
 
     def arrived_since(self, arrived_ns: int) -> set[str]:
-        """The traces of which spans, or outcomes of their tasks, arrived later than that."""
+        """The traces of which spans, or outcomes or measured energy of their tasks, arrived later than that."""
 
     def added_up_to(self) -> int:
         """The time last given to `set_added_up_to`; 0 if none was."""
@@ -118,6 +118,21 @@ class Store(Protocol):
 
     def outcomes_of(self, task_ids: Collection[str]) -> list[OutcomeFact]:
         """The recorded outcomes of the tasks, oldest first."""
+
+    def add_windows(self, windows: Sequence[EnergyWindow], *, arrived_ns: int | None = None) -> None:
+        """Keep measured energy of endpoints; `arrived_ns` as of `add_spans`."""
+
+    def windows_of(self, servers: Collection[str], start_ns: int, end_ns: int) -> list[EnergyWindow]:
+        """The distinct windows that lie at least partly in a span of time, in no order.
+
+        Args:
+            servers: endpoints in lower case, as the windows name them.
+            start_ns: begin of the span, ns since the epoch.
+            end_ns: its end.
+        """
+
+    def traces_between(self, start_ns: int, end_ns: int) -> set[str]:
+        """The traces of cached tasks that lie at least partly in a span of time, ns since the epoch."""
 
     def put_tasks(self, rows: Sequence[TaskRow], trace_ids: Collection[str]) -> None:
         """Cache summaries; `rows` are all tasks that have spans in the traces.
@@ -160,7 +175,7 @@ class Store(Protocol):
 
         Traces go in which nothing has happened since: all their tasks ended before, their last span and the
         last outcome of their tasks arrived before, and the same holds of all traces tied to them by tasks.
-        With them go the pairs, rows and outcomes of their tasks.
+        With them go the pairs, rows and outcomes of their tasks. Measured energy goes by its own time.
 
         Args:
             before_ns: ns since the epoch.

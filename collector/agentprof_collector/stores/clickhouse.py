@@ -18,7 +18,7 @@ import clickhouse_connect
 import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
@@ -30,7 +30,7 @@ from agentprof_collector.stores.group_answers import group_sums
 from agentprof_collector.stores.ids import MOST_TRACES, hashes, id_rows
 
 _T = TypeVar("_T")
-_TABLES: Final = ("spans", "task_traces", "call_ids", "engine_ids", "outcomes", "added_up", "tasks")
+_TABLES: Final = ("spans", "task_traces", "call_ids", "engine_ids", "outcomes", "energy_windows", "added_up", "tasks")
 
 _decode_span = msgspec.json.Decoder(Span).decode
 _decode_summary = msgspec.json.Decoder(TaskSummary).decode
@@ -118,7 +118,12 @@ class ClickHouseStore:
         )
         tasks = [task_id for (task_id,) in judged]
         implicit = {task.removeprefix(IMPLICIT_PREFIX) for task in tasks if task.startswith(IMPLICIT_PREFIX)}
-        return {row[0] for row in spans} | implicit | self.traces_of(tasks)
+        ((windows, start_ns, end_ns),) = self._ask(
+            "SELECT count(), min(start_ns), max(end_ns) FROM energy_windows WHERE arrived_ns > {at:Int64}",
+            at=arrived_ns,
+        )
+        measured = self.traces_between(start_ns, end_ns) if windows else set()
+        return {row[0] for row in spans} | implicit | self.traces_of(tasks) | measured
 
     def added_up_to(self) -> int:
         """See `Store.added_up_to`."""
@@ -151,6 +156,32 @@ class ClickHouseStore:
             OutcomeFact(task_id=task_id, outcome=outcome, score=score, recorded_ns=recorded_ns)
             for task_id, outcome, score, recorded_ns in self._ask(sql, ids=list(task_ids))
         ]
+
+    def add_windows(self, windows: Sequence[EnergyWindow], *, arrived_ns: int | None = None) -> None:
+        """See `Store.add_windows`."""
+        columns: dict[str, list[Any]] = {
+            name: [getattr(window, name) for window in windows] for name in EnergyWindow.__struct_fields__
+        }
+        if windows:
+            self._insert("energy_windows", columns | {"arrived_ns": [_now(arrived_ns)] * len(windows)})
+
+    def windows_of(self, servers: Collection[str], start_ns: int, end_ns: int) -> list[EnergyWindow]:
+        """See `Store.windows_of`."""
+        names = EnergyWindow.__struct_fields__
+        sql = (
+            f"SELECT DISTINCT {', '.join(names)} FROM energy_windows WHERE lower(server) IN {{ids:Array(String)}} "
+            "AND start_ns < {end:Int64} AND end_ns > {start:Int64}"
+        )
+        rows = self._ask(sql, ids=list(servers), start=start_ns, end=end_ns)
+        return [EnergyWindow(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def traces_between(self, start_ns: int, end_ns: int) -> set[str]:
+        """See `Store.traces_between`."""
+        sql = (
+            "SELECT DISTINCT arrayJoin(trace_ids) FROM tasks FINAL "
+            "WHERE start_ns < {end:Int64} AND end_ns > {start:Int64}"
+        )
+        return {row[0] for row in self._ask(sql, start=start_ns, end=end_ns)}
 
     def put_tasks(self, rows: Sequence[TaskRow], trace_ids: Collection[str]) -> None:
         """See `Store.put_tasks`."""
@@ -220,6 +251,8 @@ class ClickHouseStore:
             "AND task_id NOT IN (SELECT concat('trace:', trace_id) FROM spans)"
         )
         self._command(outcomes, before=before_ns)
+        measured = "DELETE FROM energy_windows WHERE end_ns < {before:Int64} AND arrived_ns < {before:Int64}"
+        self._command(measured, before=before_ns)
         return int(counted[0][0])
 
     def _old_traces(self, before_ns: int) -> set[str]:

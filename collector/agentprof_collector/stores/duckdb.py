@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreUnusable
@@ -130,6 +130,25 @@ class DuckDbStore:
             OutcomeFact(task_id=task_id, outcome=outcome, score=score, recorded_ns=recorded_ns)
             for task_id, outcome, score, recorded_ns in rows
         ]
+
+    def add_windows(self, windows: Sequence[EnergyWindow], *, arrived_ns: int | None = None) -> None:
+        """See `Store.add_windows`."""
+        arrived_ns = _now(arrived_ns)
+        rows = [(*msgspec.structs.astuple(window), arrived_ns) for window in windows]
+        with self._appending:
+            self._file.write(lambda cursor: append(cursor, "energy_windows", rows))
+
+    def windows_of(self, servers: Collection[str], start_ns: int, end_ns: int) -> list[EnergyWindow]:
+        """See `Store.windows_of`."""
+        if not servers:
+            return []
+        asked = {"servers": list(servers), "start_ns": start_ns, "end_ns": end_ns}
+        rows = self._file.read(lambda cursor: _rows(cursor, "select_windows", **asked))
+        return [EnergyWindow(**dict(zip(EnergyWindow.__struct_fields__, row, strict=True))) for row in rows]
+
+    def traces_between(self, start_ns: int, end_ns: int) -> set[str]:
+        """See `Store.traces_between`."""
+        return set(self._ask("select_traces_between", start_ns=start_ns, end_ns=end_ns))
 
     def put_tasks(self, rows: Sequence[TaskRow], trace_ids: Collection[str]) -> None:
         """See `Store.put_tasks`."""
@@ -264,7 +283,8 @@ def _forget(cursor: Cursor, before_ns: int) -> int:
         "delete_batches",
     ):
         cursor.execute(sql(name), {"trace_ids": traces})
-    cursor.execute(sql("delete_outcomes"), {"before_ns": before_ns})
+    for name in ("delete_outcomes", "delete_windows"):
+        cursor.execute(sql(name), {"before_ns": before_ns})
     return int(removed)
 
 

@@ -27,7 +27,7 @@ SCHEMA_VERSION: Final = 3
 _ROWS_AT_ONCE: Final = 5_000
 _ADDED_IN_3: Final = ("energy_low_uj", "energy_high_uj", "calls_without_energy")
 """Columns of `tasks`; of what was added up before they are unknown."""
-_TABLES: Final = ("batches", "task_traces", "call_ids", "engine_ids", "outcomes", "tasks")
+_TABLES: Final = ("batches", "task_traces", "call_ids", "engine_ids", "outcomes", "energy_windows", "tasks")
 
 
 @cache
@@ -98,7 +98,7 @@ def _bring_up_to_date(file: DuckDbFile) -> None:
 def _from_version_2(cursor: Cursor) -> None:
     for name in _ADDED_IN_3:
         cursor.execute(f"ALTER TABLE tasks ADD COLUMN {name} BIGINT")
-    for name in ("call_ids", "engine_ids"):
+    for name in ("call_ids", "engine_ids", "energy_windows"):
         cursor.execute(sql(name))
     cursor.execute("UPDATE agentprof_meta SET schema_version = ?", [SCHEMA_VERSION])
 

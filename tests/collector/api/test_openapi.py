@@ -33,6 +33,13 @@ def described(api: Server) -> Document:
     return document
 
 
+WINDOW = {"server": "gpu1", "node": "n", "start_ns": 1, "end_ns": 2, "energy_uj": 3}
+BODIES = {
+    "outcome": {"outcome": "success", "score": 1},
+    "energy": {"windows": [WINDOW | {"running_low": 0, "running_high": 1}]},
+}
+
+
 def test_every_answer_is_as_described(
     api: Server, described: Document, demo_run: tuple[list[Document], Path]
 ) -> None:
@@ -44,7 +51,7 @@ def test_every_answer_is_as_described(
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             real = path.replace("{id}", task) + more.get(path, "")
-            sent = {"outcome": "success", "score": 1}
+            sent = BODIES[path.rpartition("/")[2]] if method == "post" else None
             answered = api.post_json(real, sent) if method == "post" else api.ask(real)
             schema = operation["responses"][str(answered.status)]["content"]["application/json"]["schema"]
             assert answered.status == 200
@@ -54,7 +61,7 @@ def test_every_answer_is_as_described(
             assert refused.status == 400
             assert list(misfits(refused.document, schema, described)) == []
             seen += 1
-    assert seen == len(operations.OPERATIONS) == 10
+    assert seen == len(operations.OPERATIONS) == 11
 
 
 def test_the_check_finds_what_does_not_fit(api: Server, described: Document) -> None:
@@ -127,6 +134,7 @@ def test_the_head_of_the_document(described: Document) -> None:
         "get_tasks_one",
         "get_tasks_one_content",
         "get_tasks_one_waterfall",
+        "post_energy",
         "post_tasks_one_outcome",
     ]
     assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"

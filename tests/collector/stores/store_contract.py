@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
+from store_energy import StoreEnergy
 from store_joins import StoreJoins
 from store_questions import StoreQuestions
 
@@ -57,7 +58,7 @@ def row(
     return TaskRow(summary=summary, spans=count, facts=len(facts.outcomes))
 
 
-class StoreContract(StoreQuestions, StoreJoins):
+class StoreContract(StoreQuestions, StoreJoins, StoreEnergy):
     """Tests of one store; a subclass gives the fixture `open_store`."""
 
     @pytest.fixture

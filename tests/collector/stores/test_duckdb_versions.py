@@ -96,6 +96,7 @@ def test_a_file_of_version_1_is_brought_up_to_date(
         "task_traces",
         "call_ids",
         "engine_ids",
+        "energy_windows",
         "outcomes",
         "tasks",
     }
@@ -128,7 +129,7 @@ def test_a_file_of_version_2_gets_its_new_columns_and_tables(tmp_path: Path, rea
     with duckdb.connect(path) as connection:
         for name in ADDED_IN_3:
             connection.execute(f"ALTER TABLE tasks DROP COLUMN {name}")
-        for name in ("call_ids", "engine_ids"):
+        for name in ("call_ids", "engine_ids", "energy_windows"):
             connection.execute(f"DROP TABLE {name}")
         connection.execute("UPDATE agentprof_meta SET schema_version = 2")
     for _ in range(2):
