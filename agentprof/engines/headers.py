@@ -87,8 +87,7 @@ def read(found: Mapping[str, str], answer: Answer, until_headers_ns: int | None)
 
 def _read_tgi(found: Mapping[str, str], answer: Answer) -> None:
     answer.engine = answer.engine or "tgi"
-    computed = duration(found.get(_TGI_COMPUTE), _TGI_COMPUTE, 1, answer)
-    if computed == 0 and _number(found["x-total-time"]):
+    if _is_zero(found.get(_TGI_COMPUTE)) and not _is_zero(found["x-total-time"]):
         return
     note(answer, "queue", _ms(found, "x-queue-time", answer), "x-queue-time")
     note(answer, "model", _ms(found, "x-total-time", answer), "x-total-time")
@@ -118,5 +117,5 @@ def _ms(found: Mapping[str, str], name: str, answer: Answer) -> int | None:
     return None if text is None or text == "None" else duration(text, name, MILLISECONDS, answer)
 
 
-def _number(text: str) -> bool:
-    return text.strip("0. ") != ""
+def _is_zero(text: str | None) -> bool:
+    return text is not None and text.strip("0. ") == ""
