@@ -96,6 +96,20 @@ def test_a_finished_task_is_added_up_when_it_is_quiet(store: WatchedStore, start
     assert added.adder.dirty == 0
 
 
+def test_what_comes_late_of_a_finished_task_does_not_wait_as_if_it_were_open(
+    store: WatchedStore, start: Start
+) -> None:
+    """As spans of an engine do, seconds after the calls they tell of."""
+    added = start(store, open_s=FOREVER_S)
+    child, root = of_task(1)
+    added.come(root)
+    added.wait_for(("t1", 0))
+    last_s = added.come(child)
+    *_, (_, calls, when_s) = added.wait_for(("t1", 1))
+    assert calls == 1
+    assert when_s - last_s >= adding.QUIET_S
+
+
 def test_an_unfinished_task_is_added_up_now_and_then(store: WatchedStore, start: Start) -> None:
     """Some seconds after its first span, however many more come; a task without its root is none yet."""
     added = start(store, quiet_s=FOREVER_S, open_s=0.5)
