@@ -183,7 +183,7 @@ def test_a_whole_answer(
     }
     if expected:
         assert phases == expected
-        assert row.phases_ns["network"] >= 40 * MS
+        assert row.phases_ns["network"] >= 30 * MS
     else:
         assert set(phases) == {"model"}
         assert row.phase_sources["model"] == "observed"
