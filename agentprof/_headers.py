@@ -1,11 +1,13 @@
-"""What the headers of an answer say: an id, times of the server, limits that come near. Nothing else of them is kept.
+"""What the headers of an answer say: an id, times of the server, limits that come near, what LiteLLM's proxy charges.
+Nothing else of them is kept.
 
 They come with every answer and are read while the program waits, so each is looked at once, and what times mean is
 found out where spans are read (`agentprof.engines.headers`). Limits as OpenAI sends them, with every answer, are said
 where less than a tenth of something is left, or where the call was refused.
 
 Names: https://platform.claude.com/docs/en/api/rate-limits, https://platform.openai.com/docs/guides/rate-limits (which
-Groq and others follow), https://inference-docs.cerebras.ai/support/rate-limits.
+Groq and others follow), https://inference-docs.cerebras.ai/support/rate-limits,
+https://docs.litellm.ai/docs/proxy/response_headers.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import _guard, attributes
 from agentprof.dialects import Answer
+from agentprof.dialects._openai_usage import dollars
 from agentprof.engines import headers as times
 
 _LIMITS: Final = [
@@ -39,6 +42,7 @@ _COMMON_LIMITS: Final = [
 ]
 _IDS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
 _WAITS: Final = {b"retry-after-ms": 0.001, b"retry-after": 1.0}
+_COST: Final = b"x-litellm-response-cost"
 _PROCESSING: Final = b"openai-processing-ms"
 _SAID_PROCESSING: Final = f"{attributes.HEADER}openai-processing-ms"
 _TIMES: Final = frozenset(name.encode() for name in times.NAMES)
@@ -52,6 +56,7 @@ _NEAR: Final = 10
 
 _WANTED: Final = frozenset(
     {
+        _COST,
         *_IDS,
         *_WAITS,
         *_TIMES,
@@ -92,6 +97,9 @@ def say_headers(
                 if _ID.fullmatch(found[name]):
                     said[attributes.REQUEST_ID] = found[name].decode()
                 break
+        if _COST in found and not refused and answer.cost_usd is None:
+            # 0 beside an answer is a model that the proxy has no price for.
+            answer.cost_usd = dollars(found[_COST]) or None
         _say_limits(said, found, refused)
         if refused:
             _say_wait(said, found)

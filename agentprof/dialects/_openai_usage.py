@@ -12,6 +12,8 @@ from agentprof.model import MEDIA, Usage
 
 _USD_PER_TICK = Decimal("1e-10")
 """xAI counts money in ticks."""
+_MOST_USD = 10**9
+"""More than any answer costs."""
 _COUNT_SUFFIXES = ("_requests", "_calls")
 
 
@@ -138,17 +140,17 @@ def _media(of_input: Details, of_output: Details) -> dict[str, int]:
 
 def _cost(raw: RawUsage) -> Decimal | None:
     """What the provider or gateway says the call cost."""
-    charged = _dollars(raw.cost)
+    charged = dollars(raw.cost)
     if charged is not None:
         if raw.is_byok and raw.cost_details is not None:
             # With a key of the user's own, the gateway charges its fee and the provider the rest.
-            charged += _dollars(raw.cost_details.upstream_inference_cost) or 0
+            charged += dollars(raw.cost_details.upstream_inference_cost) or 0
         return charged
     # No ticks beside tokens is what resellers send who do not bill that way.
     return raw.cost_in_usd_ticks * _USD_PER_TICK if raw.cost_in_usd_ticks else None
 
 
-def _dollars(raw: msgspec.Raw) -> Decimal | None:
+def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
     """An amount in US dollars, or the total of an object of amounts; None for anything else."""
     text = bytes(raw)
     if not text:
@@ -159,7 +161,7 @@ def _dollars(raw: msgspec.Raw) -> Decimal | None:
         amount = Decimal(text.decode().strip('"'))
     except (msgspec.DecodeError, KeyError, UnicodeDecodeError, InvalidOperation):
         return None
-    return amount if amount.is_finite() and amount >= 0 else None
+    return amount if amount.is_finite() and 0 <= amount < _MOST_USD else None
 
 
 def _count_server_tools(counted: dict[str, Any], answer: Answer) -> None:

@@ -7,9 +7,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 from support import odd_senders
+from support.model_server import ModelServer, Reply
 from support.recordings import Recordings, send
 
 import agentprof
@@ -115,3 +117,40 @@ def test_what_is_no_charge(server: Any) -> None:
     """No reported part: of ticks that are 0 beside tokens, and of an estimate."""
     found = summary_of(server, *NOT_CHARGED)
     assert "reported" not in found.cost_by_class_usd
+
+
+LITELLM = "litellm_proxy.openai_chat.dd_trace_py.completion_multiple_choices_proxy.a45e6.0"
+
+
+@pytest.mark.parametrize("by", [odd_senders.by_sdk, odd_senders.by_http])
+def test_a_gateway_says_it_in_a_header(server: Any, by: Any) -> None:
+    """LiteLLM's proxy, through the SDK and through plain HTTP, up to the summary."""
+    with capture(), agentprof.task("spend") as task:
+        by(server.url(LITELLM, ""), server.store.by_name[LITELLM])
+    found = task.summary()
+    assert found is not None
+    assert (found.cost_usd, found.cost_complete) == (Decimal("0.00007099999999999999"), True)
+    assert list(found.cost_by_class_usd) == ["reported"]
+
+
+@pytest.mark.parametrize("said", ["0.0", "None", "", "-1", "nan", "1e400", "x" * 1000])
+def test_a_header_that_says_nothing(said: str) -> None:
+    """No cost is reported, and the answer is recorded."""
+    with ModelServer() as other:
+        reply = Reply.json({"usage": {"prompt_tokens": 7, "completion_tokens": 1}})
+        other.replies = [Reply(reply.body, headers=reply.headers | {"x-litellm-response-cost": said})]
+        with capture() as captured, httpx2.Client() as client:
+            client.post(f"{other.url}/chat/completions", json={"model": "m", "messages": []})
+    found = captured.spans[0].attributes or {}
+    assert "agentprof.cost.usd" not in found
+    assert found["gen_ai.usage.input_tokens"] == 7
+
+
+def test_the_body_is_before_the_header() -> None:
+    """Where both say something, what the provider says of this answer holds."""
+    with ModelServer() as other:
+        reply = Reply.json({"usage": {"prompt_tokens": 7, "completion_tokens": 1, "cost": 0.25}})
+        other.replies = [Reply(reply.body, headers=reply.headers | {"x-litellm-response-cost": "0.5"})]
+        with capture() as captured, httpx2.Client() as client:
+            client.post(f"{other.url}/chat/completions", json={"model": "m", "messages": []})
+    assert (captured.spans[0].attributes or {})["agentprof.cost.usd"] == "0.25"
