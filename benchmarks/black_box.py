@@ -7,9 +7,12 @@ estimate. What is learnt comes from one half of the requests, what is printed fr
 seeded divisions. Truth of a request: prefill as the engine reports it, queue what is left before the first
 token.
 
-Columns: requests compared, share with an estimate, share of intervals that held the true queue and prefill,
-median absolute error of both, median error of the likely prefill (its sign is the bias), median width of the
-interval by the true prefill, share of intervals whose queue is surely more than none.
+Lines "in one piece" hide the first token of the requests that are compared as well, as if they had not been
+streamed; what is learnt comes from streamed ones.
+
+Columns: requests compared, share with an estimate, share of intervals that held the true queue, prefill and
+generation, median absolute error of queue and prefill, median error of the likely prefill (its sign is the bias),
+median width of the interval by the true prefill, share of intervals whose queue is surely more than none.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentprof_collector.estimates.in_flight import InFlight
-from agentprof_collector.estimates.waits import MOST_SLOWED, Division, Unfit, Wait, fit
+from agentprof_collector.estimates.waits import MOST_SLOWED, Division, Fit, Interval, Unfit, Wait, Whole, fit
 
 SPLITS = 100
 """Divisions into two halves."""
@@ -34,8 +37,11 @@ class Request(NamedTuple):
     """A request as its client saw it, and the truth that is hidden from the estimate."""
 
     wait: Wait
+    whole: Whole
+    """The same as if it had come in one piece."""
     queue_ns: int
     prefill_ns: int
+    generation_ns: int
     concurrency: int
     """As the load was made; 0: not known."""
 
@@ -54,6 +60,8 @@ class Figures(NamedTuple):
     answered: float
     queue_held: float
     prefill_held: float
+    generation_held: float
+    """Of requests in one piece."""
     queue_error_s: float
     prefill_error_s: float
     prefill_bias_s: float
@@ -109,6 +117,12 @@ def _requests(
     found = []
     for row in rows:
         begin, first, last = (_ns(row[name]) for name in ("t_send", "t_first_content", "t_last_content"))
+        whole = Whole(
+            ns=_ns(end(row)) - begin,
+            uncached_tokens=uncached(row),
+            output_tokens=row["usage"]["completion_tokens"],
+            company=max(0.0, running.mean(begin, _ns(end(row))) - 1.0),
+        )
         wait = Wait(
             start_ns=begin,
             ns=first - begin,
@@ -117,7 +131,8 @@ def _requests(
             token_ns=(last - first) / (row["usage"]["completion_tokens"] - 1),
         )
         prefill = round(prefill_ms(row) * 1e6)
-        found.append(Request(wait, first - begin - prefill, prefill, row.get("conc", 0)))
+        queue, generation = first - begin - prefill, _ns(end(row)) - first
+        found.append(Request(wait, whole, queue, prefill, generation, row.get("conc", 0)))
     return found
 
 
@@ -126,20 +141,23 @@ def _ns(seconds: float) -> int:
 
 
 def compared(
-    requests: Sequence[Request], splits: int = SPLITS, most_slowed: float = MOST_SLOWED
+    requests: Sequence[Request], *, in_one_piece: bool = False, most_slowed: float = MOST_SLOWED
 ) -> list[Compared]:
     """Every request each time it was in the half that is held out."""
     found = []
-    for seed in range(splits):
+    for seed in range(SPLITS):
         mixed = list(requests)
         random.Random(seed).shuffle(mixed)
         half = len(mixed) // 2
         learnt = fit((request.wait for request in mixed[:half]), most_slowed)
-        found += [
-            Compared(request, learnt if isinstance(learnt, Unfit) else learnt.divide(request.wait))
-            for request in mixed[half:]
-        ]
+        found += [Compared(request, _division(learnt, request, in_one_piece)) for request in mixed[half:]]
     return found
+
+
+def _division(learnt: Fit | Unfit, request: Request, in_one_piece: bool) -> Division | Unfit:
+    if isinstance(learnt, Unfit):
+        return learnt
+    return learnt.divide_whole(request.whole) if in_one_piece else learnt.divide(request.wait)
 
 
 def by_concurrency(pairs: Iterable[Compared]) -> dict[int, Figures]:
@@ -155,14 +173,20 @@ def figures(pairs: Sequence[Compared]) -> Figures:
     answered = [(request, division) for request, division in pairs if isinstance(division, Division)]
     if not answered:
         nothing = float("nan")
-        return Figures(len(pairs), 0.0, *[nothing] * 7)
+        return Figures(len(pairs), 0.0, *[nothing] * 8)
     queues = [(request.queue_ns, division.queue) for request, division in answered]
     prefills = [(request.prefill_ns, division.prefill) for request, division in answered]
+    generations = [
+        (request.generation_ns, division.generation)
+        for request, division in answered
+        if division.generation is not None
+    ]
     return Figures(
         n=len(pairs),
         answered=len(answered) / len(pairs),
-        queue_held=statistics.fmean(found.low_ns <= true <= found.high_ns for true, found in queues),
-        prefill_held=statistics.fmean(found.low_ns <= true <= found.high_ns for true, found in prefills),
+        queue_held=_held(queues),
+        prefill_held=_held(prefills),
+        generation_held=_held(generations),
         queue_error_s=statistics.median(abs(found.likely_ns - true) for true, found in queues) / 1e9,
         prefill_error_s=statistics.median(abs(found.likely_ns - true) for true, found in prefills) / 1e9,
         prefill_bias_s=statistics.median(found.likely_ns - true for true, found in prefills) / 1e9,
@@ -171,22 +195,28 @@ def figures(pairs: Sequence[Compared]) -> Figures:
     )
 
 
+def _held(pairs: Sequence[tuple[int, Interval]]) -> float:
+    held = [found.low_ns <= true <= found.high_ns for true, found in pairs]
+    return statistics.fmean(held) if held else float("nan")
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
-    head = f"{'':34} {'n':>5} {'answered':>8} {'held':>5} {'held':>5} {'error':>7} {'error':>7} "
+    head = f"{'':34} {'n':>5} {'answered':>8} {'held':>5} {'held':>5} {'held':>5} {'error':>7} {'error':>7} "
     print(head + f"{'bias':>7} {'width':>6} {'queued':>6}")
-    print(f"{'':34} {'':5} {'':8} {'queue':>5} {'pref.':>5} {'queue':>7} {'pref.':>7}")
+    print(f"{'':34} {'':5} {'':8} {'queue':>5} {'pref.':>5} {'gen.':>5} {'queue':>7} {'pref.':>7}")
     two = llama_cpp(folder, 2)
-    _print("llama.cpp, one slot", llama_cpp(folder, 1))
-    _print("llama.cpp, two slots", two)
-    _print("two slots, however slowed", two, float("inf"))
-    _print("vLLM, as if without a cache", vllm(folder))
+    one = llama_cpp(folder, 1)
+    _print("one slot", one, compared(one))
+    _print("one slot, in one piece", one, compared(one, in_one_piece=True))
+    _print("two slots", two, compared(two))
+    _print("two slots, however slowed", two, compared(two, most_slowed=float("inf")))
+    _print("vLLM, as if without a cache", vllm(folder), compared(vllm(folder)))
 
 
-def _print(name: str, requests: Sequence[Request], most_slowed: float = MOST_SLOWED) -> None:
+def _print(name: str, requests: Sequence[Request], pairs: Sequence[Compared]) -> None:
     if not requests:
         return
-    pairs = compared(requests, most_slowed=most_slowed)
     for number, line in by_concurrency(pairs).items():
         _line(f"{name}, {number} at a time" if number else name, line)
     _line(f"{name}, all", figures(pairs))
@@ -198,7 +228,9 @@ def _line(name: str, line: Figures) -> None:
     if not line.answered:
         print(f"{name:34} {line.n:5} {line.answered:8.0%}")
         return
-    shares = f"{line.answered:8.0%} {line.queue_held:5.0%} {line.prefill_held:5.0%}"
+    shares = (
+        f"{line.answered:8.0%} {line.queue_held:5.0%} {line.prefill_held:5.0%} {line.generation_held:5.0%}"
+    )
     errors = f"{line.queue_error_s:6.2f}s {line.prefill_error_s:6.2f}s {line.prefill_bias_s:6.2f}s"
     print(f"{name:34} {line.n:5} {shares} {errors} {line.width:6.2f} {line.surely_queued:6.0%}")
 

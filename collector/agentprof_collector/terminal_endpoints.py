@@ -57,56 +57,66 @@ def draw_rates(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def draw_estimates(console: Console, document: Mapping[str, Any]) -> None:
-    """A row an endpoint: estimates with their interval, or why there are none."""
+    """A row an endpoint and kind of time: estimates with their interval, or why there are none."""
     if not document["rows"]:
-        console.print("No call is stored whose wait for the first token nobody divides.")
+        console.print("No call is stored whose time nobody divides.")
         return
     table = FittedTable(
         "model",
-        Column("waits"),
+        Column("undivided", right=False),
+        Column("calls"),
         Column("estimated"),
-        Column("wait of these", 2),
+        Column("of these", 2),
         Column("queue"),
         Column("prefill", 1),
-        Column("network", 3, extra=True),
+        Column("generation", 3),
+        Column("network", 4, extra=True),
     )
     for row in document["rows"]:
         phases = row["phases_ns"] or {}
         table.add(
             Text(_endpoint(row)),
-            f"{row['waits']:,}",
+            row["divides"],
+            f"{row['calls']:,}",
             f"{row['answered']:,}",
-            fmt.duration(row["wait_ns"]) if row["answered"] else fmt.UNKNOWN,
-            *(_interval(phases.get(phase)) for phase in ("queue", "prefill", "network")),
+            fmt.duration(row["answered_ns"]) if row["answered"] else fmt.UNKNOWN,
+            *(_interval(phases.get(phase)) for phase in ("queue", "prefill", "generation", "network")),
         )
     table.print(console)
-    for row in document["rows"]:
-        say_not_estimated(console, row, document["reasons"])
+    _say_what_is_not_estimated(console, document)
     if any(row["answered"] for row in document["rows"]):
-        _dim(console, f"{document['validated']}; sums of the bounds of each call")
+        _dim(console, "sums of the bounds of each call")
+    _say_how_far_they_are_off(console, document)
     _say_hidden(console, document)
 
 
 def draw_estimated(console: Console, document: Mapping[str, Any]) -> None:
-    """Below a task: what its undivided waits were made of."""
+    """Below a task: what its undivided times were made of."""
     found = document["estimated"]
     if not found["rows"]:
-        _dim(console, "nothing to estimate: no wait for a first token is undivided")
+        _dim(console, "nothing to estimate: no time of a call is undivided")
     for row in found["rows"]:
         if row["phases_ns"]:
             phases = ", ".join(f"{phase} {_interval(ns)}" for phase, ns in row["phases_ns"].items())
-            of = f"{row['answered']:,} of {fmt.plural(row['waits'], 'wait')}"
-            console.print(Text(f"{_endpoint(row)}: {of}, {fmt.duration(row['wait_ns'])}: {phases}"))
-        say_not_estimated(console, row, found["reasons"])
-    if any(row["answered"] for row in found["rows"]):
-        _dim(console, found["validated"])
+            of = f"{row['divides']} {fmt.duration(row['answered_ns'])}"
+            calls = f"{row['answered']:,} of {fmt.plural(row['calls'], 'call')}"
+            console.print(Text(f"{of} of {_endpoint(row)}, {calls}: {phases}"))
+    _say_what_is_not_estimated(console, found)
+    _say_how_far_they_are_off(console, found)
 
 
-def say_not_estimated(console: Console, row: Mapping[str, Any], reasons: Mapping[str, str]) -> None:
-    """One line a reason why waits of an endpoint have no estimate."""
-    for reason, number in row["not_answered"].items():
-        what = f"{fmt.plural(number, 'wait')} of {_endpoint(row)} not estimated"
-        console.print(Text(f"{what}: {reasons.get(reason, reason)}", style="dim"))
+def _say_what_is_not_estimated(console: Console, document: Mapping[str, Any]) -> None:
+    """One line a reason why calls of an endpoint have no estimate."""
+    for row in document["rows"]:
+        for reason, number in row["not_answered"].items():
+            what = f"{row['divides']} of {fmt.plural(number, 'call')} of {_endpoint(row)} not estimated"
+            _dim(console, f"{what}: {document['reasons'].get(reason, reason)}")
+
+
+def _say_how_far_they_are_off(console: Console, document: Mapping[str, Any]) -> None:
+    """The words that stand beside every estimate."""
+    for divides in sorted({row["divides"] for row in document["rows"] if row["answered"]}):
+        _dim(console, f"{divides}: {document['validated'][divides]}")
 
 
 def _endpoint(row: Mapping[str, Any]) -> str:

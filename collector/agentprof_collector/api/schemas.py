@@ -140,12 +140,12 @@ class RatesAnswer(msgspec.Struct, kw_only=True):
 
 
 class EstimatesAnswer(msgspec.Struct, kw_only=True):
-    """What waits for first tokens were made of where no server says it, by endpoint: estimates, never measured."""
+    """What waits and whole calls were made of where no server says it, by endpoint: estimates, never measured."""
 
     schema: int
     selection: dict[str, Any]
-    validated: str
-    """What they were compared with, and how far they were off: to be shown beside them."""
+    validated: dict[str, str]
+    """By `divides`: what they were compared with, and how far they were off; to be shown beside them."""
     confidence: float
     """Of the interval of a single call from `low_ns` to `high_ns`; sums add the bounds up."""
     reasons: dict[str, str]

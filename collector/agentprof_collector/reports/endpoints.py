@@ -12,7 +12,10 @@ from agentprof_collector.estimates.in_flight import InFlight
 
 _BATCH = "batch"
 """The service tier of results of a batch, whose times nobody knows."""
-_BEFORE_WAIT = ("failed_attempt", "backoff", "connect", "network")
+_BEFORE_WORK = ("failed_attempt", "backoff", "connect", "network")
+_DIVIDED_BY = ("queue", "prefill", "generation")
+_GENERATING = ("chat", "text_completion", "generate_content")
+"""Operations that read a prompt and then make one token after the other."""
 
 
 class Endpoint(NamedTuple):
@@ -40,15 +43,20 @@ class SeenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: bool
     first_token_ns: int | None
     """From the start of the last attempt: what retries took says nothing about an endpoint."""
-    wait_start_ns: int
+    work_start_ns: int
+    """When the request of the last attempt was under way."""
     wait_ns: int | None
     """Until the first token, where nobody divides it into queue and prefill."""
+    whole_ns: int | None
+    """From the same moment to the end of a call that generates text, where nobody divides it at all."""
     connect_ns: int | None
     input_tokens: int | None
     """None: not reported, or an estimate."""
     context_tokens: int | None
     """The same, or an estimate."""
     cached_tokens: int | None
+    output_tokens: int | None
+    """None: not reported, or an estimate."""
     has_unseen_reasoning: bool
     """Reasoning that nobody saw was over before the first token."""
     generation_tokens_per_s: float | None
@@ -72,7 +80,8 @@ def in_flight(calls: Iterable[SeenCall]) -> InFlight:
 
 def _seen(row: CallRow) -> SeenCall:
     phases = row.phases_ns
-    undivided = "queue" not in phases and "prefill" not in phases
+    wait_ns = phases.get("wait") if "queue" not in phases and "prefill" not in phases else None
+    is_whole = row.operation in _GENERATING and not any(phase in phases for phase in (*_DIVIDED_BY, "wait"))
     return SeenCall(
         trace_id=row.trace_id,
         span_id=row.span_id,
@@ -80,12 +89,14 @@ def _seen(row: CallRow) -> SeenCall:
         end_ns=row.start_ns + row.duration_ns,
         error=row.error,
         first_token_ns=_first_token_ns(row),
-        wait_start_ns=row.start_ns + sum(phases.get(phase, 0) for phase in _BEFORE_WAIT),
-        wait_ns=(phases.get("wait") or None) if undivided else None,
+        work_start_ns=row.start_ns + sum(phases.get(phase, 0) for phase in _BEFORE_WORK),
+        wait_ns=wait_ns or None,
+        whole_ns=(phases.get("model") or None) if is_whole else None,
         connect_ns=phases.get("connect"),
         input_tokens=None if row.usage_estimated else row.tokens["input"],
         context_tokens=row.tokens["input"],
         cached_tokens=row.tokens["cache_read"],
+        output_tokens=None if row.usage_estimated else row.tokens["output"],
         has_unseen_reasoning=bool(row.tokens["reasoning"]) and not _reasoning_seen(row),
         generation_tokens_per_s=row.generation_tokens_per_s,
         prefill_tokens_per_s=row.prefill_tokens_per_s,

@@ -1,4 +1,4 @@
-"""What waits for first tokens were made of where no server says it: estimates by endpoint, or why there are none."""
+"""What waits and whole calls were made of where no server says it: estimates by endpoint, or why there are none."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ import msgspec
 
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof_collector.errors import TaskNotFound
-from agentprof_collector.estimates import validated
 from agentprof_collector.estimates.in_flight import InFlight
-from agentprof_collector.estimates.waits import REASONS, Division, Fit, Interval, Unfit, Wait, fit
+from agentprof_collector.estimates.validated import WORDS, Divides
+from agentprof_collector.estimates.waits import (
+    CONFIDENCE,
+    REASONS,
+    Division,
+    Fit,
+    Interval,
+    Unfit,
+    Wait,
+    Whole,
+    fit,
+)
 from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.calls import rows_of_calls
 from agentprof_collector.reports.endpoints import Endpoint, SeenCall, by_endpoint, in_flight
@@ -25,13 +35,13 @@ MOST_CALLS: Final = 20_000
 """Calls that are looked at, those of the latest tasks first."""
 BEFORE_NS: Final = 24 * 3600 * 1_000_000_000
 """How long before the start of a task the calls ran that its own are compared with."""
-PHASES: Final = ("queue", "prefill", "network")
+PHASES: Final = ("queue", "prefill", "generation", "network")
 
 CallReason = Literal["failed", "no_usage", "cache_unknown", "hidden_reasoning"]
 
 CALL_REASONS: Final[dict[str, str]] = {
     "failed": "the call failed",
-    "no_usage": "nobody reported its input tokens",
+    "no_usage": "nobody reported its tokens",
     "cache_unknown": "nobody says how much of the prompt was read from a cache",
     "hidden_reasoning": "reasoning that was not seen came before its first token",
     **REASONS,
@@ -40,28 +50,30 @@ CALL_REASONS: Final[dict[str, str]] = {
 
 
 class EstimateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The waits of one endpoint, and what they were made of."""
+    """Undivided time of calls to one endpoint, and what it was made of."""
 
     provider: str | None
     model: str | None
     server: str | None
     """Address of the endpoint."""
     service_tier: str | None
-    waits: int
-    """Calls whose time to the first token nobody divides."""
+    divides: Divides
+    """`wait`: times to first tokens; `model`: whole calls without one."""
+    calls: int
+    """Calls with such a time."""
     answered: int
     """Of these, those with an estimate."""
-    wait_ns: int
-    """Of the answered."""
+    answered_ns: int
+    """The time of those."""
     phases_ns: dict[str, dict[str, int]] | None
-    """`queue` and `prefill`, which share the wait, and `network`, which is in both, where known: `low_ns`,
-    `likely_ns`, `high_ns`, summed over the answered; None: there is no estimate."""
+    """`queue` and `prefill`, and of whole calls `generation`, which share the time, and `network`, which is in the
+    others, where known: `low_ns`, `likely_ns`, `high_ns`, summed over the answered; None: there is no estimate."""
     reason: str | None
     """Why there is no estimate at all; None where there is one."""
     not_answered: dict[str, int]
-    """Waits without an estimate, by reason."""
+    """Calls without an estimate, by reason."""
     fitted_on: int
-    """Calls that the estimate was learnt from, `alone` of which nothing else was in flight."""
+    """Waits that the estimate was learnt from, `alone` of which nothing else was in flight."""
     alone: int
     slowed: float | None
     """Time per token in company by that alone, at least 1; None: not known."""
@@ -72,9 +84,10 @@ _COLUMNS: Final = (
     "model",
     "server",
     "service_tier",
-    "waits",
+    "divides",
+    "calls",
     "answered",
-    "wait_ns",
+    "answered_ns",
     *(f"phases_ns.{phase}.{bound}" for phase in PHASES for bound in Interval._fields),
     "reason",
     "not_answered",
@@ -85,7 +98,7 @@ _COLUMNS: Final = (
 
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
-    """Rows by endpoint: of the selected tasks, or of one task by the calls of the day before it."""
+    """Rows by endpoint: of the selected tasks, or of one task learnt from the calls of the day before it."""
     own: set[tuple[str, str]] | None = None
     if selection.task_id is None:
         calls: Iterable[CallRow] = itertools.islice(rows_of_calls(store, selection), MOST_CALLS)
@@ -95,8 +108,8 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     return {
         "schema": 1,
         "selection": selection.to_dict(),
-        "validated": validated.WORDS,
-        "confidence": validated.CONFIDENCE,
+        "validated": {divides: WORDS[divides] for divides in sorted({row.divides for row in found})},
+        "confidence": CONFIDENCE,
         "reasons": {
             reason: CALL_REASONS[reason] for reason in sorted({why for row in found for why in _reasons(row)})
         },
@@ -106,7 +119,7 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row an endpoint."""
+    """One row an endpoint and kind of time."""
     return [flat_row(row, _COLUMNS) for row in document["rows"]]
 
 
@@ -117,8 +130,8 @@ def in_summary(document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "phase": phase,
             "low_ns": bounds["low_ns"],
             "high_ns": bounds["high_ns"],
-            "basis": f"{row['answered']} of {row['waits']} waits for {_name(row)}, from {row['fitted_on']} calls "
-            f"of the day before; {document['validated']}",
+            "basis": f"{row['divides']} of {row['answered']} of {row['calls']} calls of {_name(row)}, from "
+            f"{row['fitted_on']} calls of the day before; {document['validated'][row['divides']]}",
         }
         for row in document["rows"]
         for phase, bounds in (row["phases_ns"] or {}).items()
@@ -138,20 +151,31 @@ def estimate_rows(
     for endpoint, members in endpoints.items():
         running = in_flight(members)
         waits = [
-            _Seen((call.trace_id, call.span_id), _wait(call, call.wait_ns, running))
-            for call in members
-            if call.wait_ns is not None
+            _Seen(call, _wait(call, call.wait_ns, running)) for call in members if call.wait_ns is not None
         ]
-        asked = [seen.wait for seen in waits if own is None or seen.key in own]
-        if asked:
-            learnt = fit(seen.wait for seen in waits if isinstance(seen.wait, Wait))
-            found.append(_row(endpoint, asked, learnt))
+        wholes = [
+            _Seen(call, _whole(call, call.whole_ns, running)) for call in members if call.whole_ns is not None
+        ]
+        asked: dict[Divides, list[_Undivided]] = {
+            "wait": [seen.time for seen in waits if own is None or seen.key in own],
+            "model": [seen.time for seen in wholes if own is None or seen.key in own],
+        }
+        if any(asked.values()):
+            learnt = fit(seen.time for seen in waits if isinstance(seen.time, Wait))
+            found += [_row(endpoint, divides, times, learnt) for divides, times in asked.items() if times]
     return found
 
 
+_Undivided = Wait | Whole | CallReason
+
+
 class _Seen(NamedTuple):
-    key: tuple[str, str]
-    wait: Wait | CallReason
+    call: SeenCall
+    time: _Undivided
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.call.trace_id, self.call.span_id
 
 
 def _around(store: Store, selection: Selection) -> tuple[Iterator[CallRow], set[tuple[str, str]]]:
@@ -170,55 +194,88 @@ def _around(store: Store, selection: Selection) -> tuple[Iterator[CallRow], set[
 
 def _wait(call: SeenCall, wait_ns: int, running: InFlight) -> Wait | CallReason:
     """The wait of a call, or why nothing can be made of it."""
-    if call.error:
-        return "failed"
-    if call.input_tokens is None:
-        return "no_usage"
-    if call.cached_tokens is None:
-        return "cache_unknown"
+    uncached = _uncached(call)
+    if not isinstance(uncached, int):
+        return uncached
     if call.has_unseen_reasoning:
         return "hidden_reasoning"
     speed = call.generation_tokens_per_s
     return Wait(
         start_ns=call.start_ns,
         ns=wait_ns,
-        uncached_tokens=max(0, call.input_tokens - call.cached_tokens),
-        company=max(0.0, running.mean(call.wait_start_ns, call.wait_start_ns + wait_ns) - 1.0),
+        uncached_tokens=uncached,
+        company=_company(call, wait_ns, running),
         token_ns=1e9 / speed if speed else None,
         connect_ns=call.connect_ns,
     )
 
 
-def _row(endpoint: Endpoint, asked: Sequence[Wait | CallReason], learnt: Fit | Unfit) -> EstimateRow:
+def _whole(call: SeenCall, whole_ns: int, running: InFlight) -> Whole | CallReason:
+    """The time of a call that came in one piece, or why nothing can be made of it."""
+    uncached = _uncached(call)
+    if not isinstance(uncached, int):
+        return uncached
+    if call.output_tokens is None:
+        return "no_usage"
+    return Whole(whole_ns, uncached, call.output_tokens, _company(call, whole_ns, running))
+
+
+def _uncached(call: SeenCall) -> int | CallReason:
+    """Tokens of the prompt that had to be read."""
+    if call.error:
+        return "failed"
+    if call.input_tokens is None:
+        return "no_usage"
+    if call.cached_tokens is None:
+        return "cache_unknown"
+    return max(0, call.input_tokens - call.cached_tokens)
+
+
+def _company(call: SeenCall, ns: int, running: InFlight) -> float:
+    """Other calls in flight on average."""
+    return max(0.0, running.mean(call.work_start_ns, call.work_start_ns + ns) - 1.0)
+
+
+def _row(
+    endpoint: Endpoint, divides: Divides, asked: Sequence[_Undivided], learnt: Fit | Unfit
+) -> EstimateRow:
     why: Counter[str] = Counter()
     divisions: list[Division] = []
     answered_ns = 0
-    for wait in asked:
-        if not isinstance(wait, Wait):
-            why[wait] += 1
-        elif isinstance(learnt, Unfit):
-            why[learnt.reason] += 1
-        elif isinstance(division := learnt.divide(wait), Unfit):
-            why[division.reason] += 1
+    for time in asked:
+        found = _division(time, learnt)
+        if isinstance(found, Division):
+            divisions.append(found)
+            answered_ns += 0 if isinstance(time, str) else time.ns
         else:
-            divisions.append(division)
-            answered_ns += wait.ns
-    whole = learnt if isinstance(learnt, Fit) else None
+            why[found] += 1
+    known = learnt if isinstance(learnt, Fit) else None
     return EstimateRow(
         provider=endpoint.provider,
         model=endpoint.model,
         server=endpoint.server,
         service_tier=endpoint.service_tier,
-        waits=len(asked),
+        divides=divides,
+        calls=len(asked),
         answered=len(divisions),
-        wait_ns=answered_ns,
+        answered_ns=answered_ns,
         phases_ns=_sums(divisions) if divisions else None,
         reason=None if divisions else _commonest(why),
         not_answered=dict(sorted(why.items())),
-        fitted_on=whole.calls if whole is not None else 0,
-        alone=whole.alone if whole is not None else 0,
-        slowed=round(whole.slowed, 3) if whole is not None and whole.slowed is not None else None,
+        fitted_on=known.calls if known is not None else 0,
+        alone=known.alone if known is not None else 0,
+        slowed=round(known.slowed, 3) if known is not None and known.slowed is not None else None,
     )
+
+
+def _division(time: _Undivided, learnt: Fit | Unfit) -> Division | str:
+    """What a time was made of, or the reason why nobody can tell."""
+    if isinstance(time, str):
+        return time
+    if isinstance(learnt, Unfit):
+        return learnt.reason
+    found = learnt.divide(time) if isinstance(time, Wait) else learnt.divide_whole(time)
+    return found.reason if isinstance(found, Unfit) else found
 
 
 def _sums(divisions: Sequence[Division]) -> dict[str, dict[str, int]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from agentprof_collector.estimates import validated
+from agentprof_collector.estimates.validated import VALIDATED, Validation
 from agentprof_collector.estimates.waits import Division, Unfit
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -27,19 +28,29 @@ def black_box() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def quiet(black_box: ModuleType, shared: Path) -> Any:
-    """One slot on a quiet machine: figures by concurrency."""
-    requests = black_box.llama_cpp(shared / "data/engine", 1)
-    assert len(requests) == 48
-    return black_box.by_concurrency(black_box.compared(requests))
+def quiet_requests(black_box: ModuleType, shared: Path) -> Any:
+    """One slot on a quiet machine."""
+    return black_box.llama_cpp(shared / "data/engine", 1)
 
 
 @pytest.fixture(scope="module")
-def busy(black_box: ModuleType) -> Any:
+def busy_requests(black_box: ModuleType) -> Any:
     """One slot on a machine with other work."""
-    requests = black_box.llama_cpp(BENCHMARKS / "data", 1)
-    assert len(requests) == 56
-    return black_box.by_concurrency(black_box.compared(requests))
+    return black_box.llama_cpp(BENCHMARKS / "data", 1)
+
+
+@pytest.fixture(scope="module")
+def quiet(black_box: ModuleType, quiet_requests: Any) -> Any:
+    """Figures by concurrency."""
+    assert len(quiet_requests) == 48
+    return black_box.by_concurrency(black_box.compared(quiet_requests))
+
+
+@pytest.fixture(scope="module")
+def busy(black_box: ModuleType, busy_requests: Any) -> Any:
+    """Figures by concurrency."""
+    assert len(busy_requests) == 56
+    return black_box.by_concurrency(black_box.compared(busy_requests))
 
 
 def test_a_quiet_machine(quiet: Any) -> None:
@@ -60,15 +71,36 @@ def test_a_busy_machine(busy: Any) -> None:
 
 def test_what_stands_beside_every_estimate_is_what_is_measured_here(quiet: Any, busy: Any) -> None:
     """The lowest and the highest over both machines."""
-    figures = [*quiet.values(), *busy.values()]
-    measured = {
-        "answered": [one.answered for one in figures],
-        "held": [share for one in figures for share in (one.queue_held, one.prefill_held)],
-        "error": [one.queue_error_s for one in figures],
-    }
-    rounded = {name: (round(min(found), 2), round(max(found), 2)) for name, found in measured.items()}
-    said = {"answered": validated.ANSWERED, "held": validated.HELD, "error": validated.ERROR_S}
-    assert rounded == said
+    assert _measured([*quiet.values(), *busy.values()]) == VALIDATED["wait"]
+
+
+def test_calls_in_one_piece(black_box: ModuleType, quiet_requests: Any, busy_requests: Any) -> None:
+    """The same with the first token hidden; the queue is held at least as often as it should be."""
+    figures = [
+        one
+        for requests in (quiet_requests, busy_requests)
+        for one in black_box.by_concurrency(black_box.compared(requests, in_one_piece=True)).values()
+    ]
+    assert _measured(figures) == VALIDATED["model"]
+    assert min(one.queue_held for one in figures) >= 0.90
+
+
+def _measured(figures: list[Any]) -> Validation:
+    held = [
+        share
+        for one in figures
+        for share in (one.queue_held, one.prefill_held, one.generation_held)
+        if not math.isnan(share)
+    ]
+    return Validation(
+        answered=_bounds([one.answered for one in figures]),
+        held=_bounds(held),
+        error_s=_bounds([one.queue_error_s for one in figures]),
+    )
+
+
+def _bounds(found: list[float]) -> tuple[float, float]:
+    return round(min(found), 2), round(max(found), 2)
 
 
 def test_the_intervals_say_something(quiet: Any, busy: Any) -> None:
