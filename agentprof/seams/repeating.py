@@ -12,9 +12,31 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from agentprof import _guard, _repeated
+from opentelemetry import context as otel_context
+
+from agentprof import _context, _guard, _repeated
+from agentprof._context import Attachment
 from agentprof._patching import Patch, Wanted, patches_in
 from agentprof._repeated import Scope
+
+
+class _Hushed(Scope):
+    """Where no baggage names the task: an SDK that traces itself sends all there is, before there is a call."""
+
+    __slots__ = ("_attachment",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        context = otel_context.get_current()
+        self._attachment = (
+            Attachment(_context.hushed(context), context) if _context.is_named(context) else None
+        )
+
+    def end(self, error: BaseException | None) -> None:
+        """The method returned, or raised this error."""
+        if self._attachment is not None:
+            self._attachment.detach()
+        super().end(error)
 
 
 # --- the call ------------------------------------------------------------------------------------
@@ -54,7 +76,7 @@ def _repeats_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _opened() -> Scope | None:
     try:
-        return _repeated.open_scope()
+        return _repeated.open_scope(_Hushed)
     except Exception:
         _guard.failed("the start of a call")
         return None
