@@ -419,7 +419,7 @@ class Call:
         if answer.received is None or not self._answered or self._refused is not None:
             return
         try:
-            usage = _estimate.estimated(self._dialect.operation, body, said, answer, answer.received)
+            usage = _estimate.estimated(self._dialect, body, said, answer, answer.received)
             if usage is not None:
                 answer.usage = usage
                 say_usage(said, usage)

@@ -24,13 +24,25 @@ from agentprof.model import Usage
 BYTES_PER_TOKEN: Final = 5
 
 _OPERATIONS: Final = frozenset({"chat", "text_completion", "embeddings"})
+_GENERATE_TEXT: Final = frozenset({"gemini.generate", "gemini.interactions"})
+"""Dialects whose operation is also that of images and sound."""
 _UNSEEN_PART: Final = re.compile(
     rb'"type"\s*:\s*"(?:image|image_url|input_image|input_audio|video_url|input_file|file|document|document_url'
     rb'|item_reference)"'
-    rb'|"encrypted_content"\s*:\s*"|;base64,'
+    rb'|"(?:encrypted_content|thoughtSignature|thought_signature|bytes)"\s*:\s*"|;base64,'
+    rb'|"(?:inlineData|inline_data|fileData|file_data)"\s*:|"images"\s*:\s*\["'
 )
 """Parts of a request whose tokens its bytes do not tell."""
-_KEPT_BY_PROVIDER: Final = ("previous_response_id", "conversation")
+_MODALITIES: Final = ("modalities", "generationConfig", "response_modalities")
+"""Fields in which an answer may be asked for as sound or an image."""
+_MEDIA_WANTED: Final = re.compile(rb'"(?:audio|image)"', re.IGNORECASE)
+_KEPT_BY_PROVIDER: Final = (
+    "previous_response_id",
+    "conversation",
+    "previous_interaction_id",
+    "cachedContent",
+    "conversation_id",
+)
 """Fields that add to the input what the provider holds."""
 
 
@@ -40,19 +52,20 @@ def counting(dialect: Dialect) -> Dialect:
 
 
 def estimated(
-    operation: str, body: bytes | None, said: Mapping[str, Any], answer: Answer, received: Received
+    dialect: Dialect, body: bytes | None, said: Mapping[str, Any], answer: Answer, received: Received
 ) -> Usage | None:
     """The usage of an answered call that reports none; None where nothing tells.
 
     Args:
-        operation: Of the dialect.
+        dialect: Of the request and its answer.
         body: The serialised request; None: it was not at hand.
         said: What the span says, the sizes of the sections of the request among it.
     """
-    if operation not in _OPERATIONS or answer.server_tools:
+    operation = dialect.operation
+    if (operation not in _OPERATIONS and dialect.name not in _GENERATE_TEXT) or answer.server_tools:
         return None
     fields = fields_of(body) if body is not None else {}
-    if b'"audio"' in bytes(fields.get("modalities", b"")):
+    if _MEDIA_WANTED.search(b"".join(bytes(fields.get(name, b"")) for name in _MODALITIES)):
         return None
     tokens_in = None
     if body is not None and not _UNSEEN_PART.search(body) and not _refers(fields):

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from agentprof._asked import say_request
 from agentprof._estimate import counting, estimated
+from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, dialect_of
 from agentprof.dialects._received import Received
-from agentprof.dialects._sse import Events
 from agentprof.model import Usage
 
 APIS = (
@@ -30,6 +30,11 @@ APIS = (
     "openai.completions",
     "openai.embeddings",
     "anthropic.messages",
+    "gemini.generate",
+    "bedrock.converse",
+    "cohere.chat",
+    "ollama.chat",
+    "ollama.generate",
 )
 
 
@@ -59,16 +64,12 @@ def compared(folder: Path) -> Iterator[Compared]:
         say_request(said, sent, dialect, None)
         answer = Answer()
         answer.received = Received()
-        reader = counting(dialect)
         got = base64.b64decode(response["body_b64"]) if response.get("body_b64") else _text(response)
-        if got.lstrip()[:1] == b"{":
-            reader.read_body(got, answer)
-        else:
-            events, read = Events(), reader.event_reader(answer)
-            for event in (*events.feed(got), *events.finish()):
-                read(event)
+        arrivals = Arrivals(counting(dialect), answer, None, bool(truth["streaming"]))
+        arrivals.chunk(got)
+        arrivals.complete()
         if answer.usage is not None:
-            estimate = estimated(dialect.operation, sent, said, answer, answer.received)
+            estimate = estimated(dialect, sent, said, answer, answer.received)
             streamed = "streamed" if truth["streaming"] else "whole"
             yield Compared(f"{truth['api']}, {streamed}", answer.usage, estimate)
 

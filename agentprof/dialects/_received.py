@@ -31,11 +31,35 @@ _TEXT_KEYS: Final = frozenset(
         "custom",
         "output",
         "summary",
+        # of the formats of Gemini, Bedrock and Cohere
+        "args",
+        "parameters",
+        "tool_plan",
+        "parts",
+        "functionCall",
+        "toolUse",
+        "reasoningContent",
+        "reasoningText",
     }
 )
-"""In answers of chat, completions, responses and messages. Encrypted reasoning and media are under other keys."""
+"""Encrypted reasoning and media are under other keys."""
+_READ_OUT: Final = frozenset({"input", "args", "arguments", "parameters"})
+"""Generated as JSON, and in some formats given out read."""
+
+_BODY_KEYS: Final = ("choices", "output", "content")
 _EVENT_KEYS: Final = ("choices", "delta")
 """Of an event only these add something: others of its fields repeat what came before."""
+_LINE_KEYS: Final = ("message", "response", "thinking")
+_KEYS_OF: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "gemini.generate": (("candidates",), ("candidates",)),
+    "gemini.interactions": (("steps",), ("step", "delta")),
+    "bedrock.converse": (("output",), ("start", "delta")),
+    "cohere.chat": (("message",), ("delta",)),
+    "cohere.chat_v1": (("text", "tool_calls"), ("text", "tool_calls", "tool_call_delta")),
+    "ollama.chat": (_LINE_KEYS, _LINE_KEYS),
+    "ollama.generate": (_LINE_KEYS, _LINE_KEYS),
+}
+"""By dialect: where the text of a whole answer begins, and that of an event."""
 _NO_TEXT: Final = b'"response.audio.delta"'
 
 
@@ -58,6 +82,7 @@ class Counting:
 
     def __init__(self, dialect: Any) -> None:
         self._dialect = dialect
+        self._body_keys, self._event_keys = _KEYS_OF.get(dialect.name, (_BODY_KEYS, _EVENT_KEYS))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dialect, name)
@@ -67,9 +92,7 @@ class Counting:
         self._dialect.read_body(body, answer)
         value = _decoded(body)
         if answer.received is not None and isinstance(value, dict):
-            answer.received.text_bytes += _text_bytes(
-                {key: value.get(key) for key in ("choices", "output", "content")}
-            )
+            answer.received.text_bytes += _text_bytes([value.get(key) for key in self._body_keys])
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader that counts, for one stream."""
@@ -81,7 +104,7 @@ class Counting:
                 received.pieces += 1
                 value = _decoded(data)
                 if isinstance(value, dict) and _NO_TEXT not in data:
-                    received.text_bytes += _text_bytes({key: value.get(key) for key in _EVENT_KEYS})
+                    received.text_bytes += _text_bytes([value.get(key) for key in self._event_keys])
             return tokens
 
         return read_event
@@ -104,8 +127,8 @@ def _text_bytes(value: Any) -> int:
             pending += part
         elif isinstance(part, dict):
             for key, inner in part.items():
-                if key == "input" and isinstance(inner, dict):
-                    found += len(msgspec.json.encode(inner))  # generated as JSON, and given out read
+                if key in _READ_OUT and isinstance(inner, dict):
+                    found += len(msgspec.json.encode(inner))
                 elif key in _TEXT_KEYS:
                     pending.append(inner)
     return found
