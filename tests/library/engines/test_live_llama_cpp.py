@@ -1,0 +1,191 @@
+"""Parallel calls of the openai SDK to llama.cpp's real server: what the spans say, beside the server's own times."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import openai
+import pytest
+from support.llama_cpp import LlamaCpp, serving
+
+import agentprof
+from agentprof._readable import to_raw
+from agentprof.rollup.calls import CallRow, call_rows
+from agentprof.testing import capture
+from agentprof.vocabularies import normalise
+
+MS = 1e-3
+AT_ONCE = 4
+
+
+class Seen(NamedTuple):
+    """One call as the test saw it, s."""
+
+    total: float
+    first_token: float | None
+    """None: it was no stream."""
+    prefill: float
+    """As the server says: `prompt_ms`."""
+    generation: float
+    """As the server says: `predicted_ms`."""
+
+    @property
+    def queue(self) -> float:
+        """What the server did not work on the request: it never reports this."""
+        before = self.total - self.generation if self.first_token is None else self.first_token
+        return before - self.prefill
+
+
+def ask(client: openai.OpenAI, number: int, *, stream: bool) -> Seen:
+    """One call, of a length of its own, that shares no prefix with another."""
+    text = f"{number} " * (20 + 10 * (number % AT_ONCE)) + "Count on."
+    request: dict[str, Any] = {
+        "model": "smollm2",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": 12,
+        "temperature": 0,
+    }
+    begin = time.perf_counter()
+    if not stream:
+        timings = _timings(client.chat.completions.create(**request))
+        end = time.perf_counter()
+        return Seen(end - begin, None, timings["prompt_ms"] * MS, timings["predicted_ms"] * MS)
+    first: float | None = None
+    timings = {}
+    for chunk in client.chat.completions.create(**request, stream=True):
+        if first is None and chunk.choices and chunk.choices[0].delta.content:
+            first = time.perf_counter()
+        timings = _timings(chunk) or timings
+    end = time.perf_counter()
+    assert first is not None
+    return Seen(end - begin, first - begin, timings["prompt_ms"] * MS, timings["predicted_ms"] * MS)
+
+
+def _timings(answer: Any) -> dict[str, float]:
+    return (answer.model_extra or {}).get("timings") or {}
+
+
+class Run(NamedTuple):
+    """The calls of an agent as seen, and as recorded, each in the order in which they were made."""
+
+    seen: list[Seen]
+    rows: list[CallRow]
+
+    def queue_errors(self, server: LlamaCpp) -> list[float]:
+        """By how much each recorded queue ends too late or too early, s, by the clock of the server.
+
+        Its log says when a slot took each request and when it let it go. The least time by which the client saw
+        anything of that later is what lies between the two clocks.
+        """
+        worked = [server.worked(seen.prefill / MS, seen.generation / MS) for seen in self.seen]
+        begun = [row.start_ns / 1e9 for row in self.rows]
+        ends = [at + phase_s(row, "connect", "queue") for at, row in zip(begun, self.rows, strict=True)]
+        tokens = [at + (row.first_token_ns or 0) / 1e9 for at, row in zip(begun, self.rows, strict=True)]
+        late = [end - one.start for end, one in zip(ends, worked, strict=True)]
+        between = min(
+            *late, *(token - one.start - one.prefill for token, one in zip(tokens, worked, strict=True))
+        )
+        return [abs(one - between) for one in late]
+
+
+def run_agent(url: str, *, rounds: int, stream: bool) -> Run:
+    """An agent that makes some calls at once, some times over."""
+    seen: dict[int, Seen] = {}
+    with capture() as captured:
+        client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=120)
+        with agentprof.task("agent") as task, ThreadPoolExecutor(AT_ONCE) as pool:
+            for turn in range(rounds):
+                numbers = range(turn * AT_ONCE, (turn + 1) * AT_ONCE)
+
+                def one(number: int) -> None:
+                    with agentprof.step(f"call {number}"):
+                        seen[number] = ask(client, number, stream=stream)
+
+                list(pool.map(one, numbers))
+        client.close()
+    spans = [normalise(to_raw(span)) for span in captured.spans]
+    rows = {row.path[-2]: row for row in call_rows(task.id, spans)}
+    assert len(rows) == len(seen) == rounds * AT_ONCE
+    numbers = sorted(seen)
+    return Run([seen[number] for number in numbers], [rows[f"call {number}"] for number in numbers])
+
+
+def phase_s(row: CallRow, *names: str) -> float:
+    """Time of a recorded call in some phases."""
+    return sum(row.phases_ns.get(name, 0) for name in names) / 1e9
+
+
+@pytest.fixture(scope="module")
+def one_slot(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaCpp]:
+    """A server that works on one request at a time."""
+    with serving(shared, tmp_path_factory.mktemp("one"), slots=1) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def two_slots(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaCpp]:
+    """A server that works on two requests at a time: each one's times contain work for the other."""
+    with serving(shared, tmp_path_factory.mktemp("two"), slots=2) as server:
+        yield server
+
+
+def check_reported(run: Run, *, generation_within: float) -> None:
+    """Prefill and generation of every call are what the server said of it, and all phases fill it."""
+    for row, seen in zip(run.rows, run.seen, strict=True):
+        assert sum(row.phases_ns.values()) == row.duration_ns
+        assert row.phase_sources["prefill"] == "reported"
+        assert phase_s(row, "prefill") == pytest.approx(seen.prefill, abs=0.001)
+        assert phase_s(row, "generation") == pytest.approx(seen.generation, abs=generation_within)
+
+
+def test_streams_of_one_slot(one_slot: LlamaCpp) -> None:
+    """Each phase is right to 10 ms in the middle and to 50 ms at worst: the queue by when the headers came."""
+    run = run_agent(one_slot.url, rounds=2, stream=True)
+    check_reported(run, generation_within=0.05)
+    for row in run.rows:
+        assert row.phase_sources["queue"] == "derived"
+        assert "wait" not in row.phases_ns
+    assert max(phase_s(row, "queue") for row in run.rows) > 0.2, "calls made at once did not wait"
+    late = run.queue_errors(one_slot)
+    generation = [
+        abs(phase_s(row, "generation") - seen.generation)
+        for row, seen in zip(run.rows, run.seen, strict=True)
+    ]
+    print(
+        "errors in ms:", [round(one * 1000, 1) for one in late], [round(one * 1000, 1) for one in generation]
+    )
+    for errors in (late, generation):
+        assert statistics.median(errors) <= 0.010
+        assert max(errors) <= 0.050
+
+
+def test_plain_answers_of_one_slot(one_slot: LlamaCpp) -> None:
+    """Nothing on the wire says when the slot started: what the server does not report is the wait before it."""
+    run = run_agent(one_slot.url, rounds=1, stream=False)
+    check_reported(run, generation_within=0.001)
+    for row, seen in zip(run.rows, run.seen, strict=True):
+        assert row.phase_sources["generation"] == "reported"
+        assert "queue" not in row.phases_ns
+        assert phase_s(row, "connect", "network", "wait") == pytest.approx(seen.queue, abs=0.1)
+
+
+def test_streams_of_two_slots(two_slots: LlamaCpp) -> None:
+    """Two of four calls start at once, the others wait until a slot is free."""
+    run = run_agent(two_slots.url, rounds=1, stream=True)
+    check_reported(run, generation_within=0.1)
+    assert max(run.queue_errors(two_slots)) <= 0.1
+    waits = sorted(phase_s(row, "queue") for row in run.rows)
+    assert waits[1] < waits[2] / 2
+
+
+def test_plain_answers_of_two_slots(two_slots: LlamaCpp) -> None:
+    """Prefill and generation as the server says, the rest before them."""
+    run = run_agent(two_slots.url, rounds=1, stream=False)
+    check_reported(run, generation_within=0.001)
+    for row, seen in zip(run.rows, run.seen, strict=True):
+        assert phase_s(row, "connect", "network", "wait") == pytest.approx(seen.queue, abs=0.1)
