@@ -22,8 +22,8 @@ WAITS = """
         sys.exit(5)
     if len(sys.argv) > 1:
         signal.signal(getattr(signal, sys.argv[1]), leave)
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         while True:
             signal.pause()
     except KeyboardInterrupt:
