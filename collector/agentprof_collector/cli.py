@@ -16,6 +16,7 @@ from agentprof.config import ConfigError
 from agentprof_collector.commands.collect import collect
 from agentprof_collector.commands.demo import demo
 from agentprof_collector.commands.doctor import doctor
+from agentprof_collector.commands.energy import energy
 from agentprof_collector.commands.ingest import ingest
 from agentprof_collector.commands.outcome import outcome
 from agentprof_collector.commands.report import report
@@ -39,11 +40,12 @@ def commands() -> None:
     agentprof collect                  receive spans of any number of programs, and show them on a page
     agentprof ingest traces.jsonl      store spans of any OpenTelemetry source
     agentprof report                   the tasks they add up to
+    agentprof energy --server HOST     measure the GPUs of an endpoint
     agentprof report TASK              one of them: time, cost, retries, and where they went
     """
 
 
-for command in (demo, run, collect, ingest, report, outcome, doctor):
+for command in (demo, run, collect, ingest, report, outcome, doctor, energy):
     commands.add_command(command)
 
 

@@ -85,6 +85,14 @@ def record_outcome(store: Store, fact: OutcomeFact) -> None:
     recompute(store, _traces_of_task(store, fact.task_id))
 
 
+def record_energy(store: Store, windows: Sequence[EnergyWindow]) -> None:
+    """Store measured energy and bring the summaries of the tasks of its time up to date."""
+    if windows:
+        store.add_windows(windows)
+        start_ns, end_ns = min(w.start_ns for w in windows), max(w.end_ns for w in windows)
+        recompute(store, store.traces_between(start_ns, end_ns))
+
+
 def spans_of_tasks(store: Store, summaries: Iterable[TaskSummary]) -> dict[str, list[Span]]:
     """The spans of each task by its id, those of its sub-tasks included."""
     _, spans = _connected(store, {trace_id for summary in summaries for trace_id in summary.trace_ids})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import http.client
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from agentprof._format import cut, printable
-from agentprof.model import Outcome
+from agentprof.model import EnergyWindow, Outcome
 from agentprof_collector.errors import AgentprofError, Unreachable
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.reports.selection import Selection
@@ -86,6 +86,10 @@ class RunningCollector:
         """Record an outcome; what was recorded. Raises as `document`."""
         body = {"outcome": outcome} | ({} if score is None else {"score": score})
         return self._ask("POST", f"/tasks/{quote(task, safe='')}/outcome", msgspec.json.encode(body))
+
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> Document:
+        """Keep measured energy, at most 200 windows; what was kept. Raises as `document`."""
+        return self._ask("POST", "/energy", msgspec.json.encode({"windows": windows}))
 
     def close(self) -> None:
         """End the connection."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from agentprof.model import Outcome, OutcomeFact
+from agentprof.model import EnergyWindow, Outcome, OutcomeFact
 from agentprof_collector.collect.lockfile import is_of_this_user, read_lock
 from agentprof_collector.errors import AgentprofError, StoreLocked, StoreMissing, Unreachable
 from agentprof_collector.find import find_task
-from agentprof_collector.recompute import record_outcome
+from agentprof_collector.recompute import record_energy, record_outcome
 from agentprof_collector.reports import REPORTS, Document, ReportName
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.running import RunningCollector, token
@@ -38,6 +38,9 @@ class Source(Protocol):
     def record(self, task: str, outcome: Outcome, score: float | None) -> Document:
         """Keep an outcome, and say what was kept; raises as `document`."""
 
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> Document:
+        """Keep measured energy, at most 200 windows; raises as `document`."""
+
 
 class StoredTasks:
     """A database file that nobody else holds."""
@@ -59,6 +62,11 @@ class StoredTasks:
         record_outcome(self._store, fact)
         kept: dict[str, Any] = msgspec.to_builtins(fact)
         return {"schema": 1, **kept}
+
+    def record_energy(self, windows: Sequence[EnergyWindow]) -> Document:
+        """See `Source`."""
+        record_energy(self._store, windows)
+        return {"schema": 1, "windows": len(windows)}
 
 
 @contextmanager

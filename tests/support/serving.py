@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 from agentprof.model import EnergyWindow, OutcomeFact, RawSpan
 from agentprof.pricing import Pricer
 from agentprof_collector.pipeline import Pipeline
-from agentprof_collector.recompute import recompute, record_outcome
+from agentprof_collector.recompute import record_energy, record_outcome
 from agentprof_collector.stores import Store
 
 PATIENCE_S = 30.0
@@ -50,9 +50,7 @@ class OfStore:
 
     def record_energy(self, windows: Sequence[EnergyWindow]) -> None:
         """Keep measured energy, and add its time up again."""
-        self.store.add_windows(windows)
-        times = [(window.start_ns, window.end_ns) for window in windows]
-        recompute(self.store, {trace for time in times for trace in self.store.traces_between(*time)})
+        record_energy(self.store, windows)
 
 
 class Answered(NamedTuple):

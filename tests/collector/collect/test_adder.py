@@ -12,7 +12,7 @@ import pytest
 from support.spans import call, step, task
 from support.watched import Noted, WatchedStore
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.summary import TaskSummary
 from agentprof_collector.collect import adder as adding
 from agentprof_collector.collect.adder import Adder
@@ -334,3 +334,47 @@ def test_what_is_forgotten_while_it_is_added_up_has_no_row(
     assert told == [2]
     assert store.tasks() == []
     assert store.spans_of([f"{1:032x}"]) == []
+
+
+def measured(store: WatchedStore, at: int) -> EnergyWindow:
+    """Stores a window of 7 joules that one request had for itself."""
+    window = EnergyWindow(
+        server="gpu1", node="n", start_ns=0, end_ns=100, energy_uj=7 * 10**6, running_low=1, running_high=1
+    )
+    store.add_windows([window], arrived_ns=at)
+    return window
+
+
+def test_energy_that_is_measured_later_is_in_the_summary(store: WatchedStore, start: Start) -> None:
+    """A task that was added up before is added up again: now if it is asked for, else after some seconds."""
+    added = start(store, open_s=0.3)
+    own = call("c1", 20, 30, "r", trace_id="1", server="gpu1")
+    added.come(own, task("r", 10, 90, id="t1", trace_id="1"))
+    added.wait_for(("t1", 1))
+    at = time.time_ns()
+    window = measured(store, at)
+    added.adder.measured([(window.start_ns, window.end_ns)], at)
+    added.tasks.wait_for(lambda items: len(items) == 2)
+    summary = store.task("t1")
+    assert summary is not None
+    assert summary.energy_j == {"low": 0.7, "high": 0.7}
+    added.adder.measured([(window.start_ns, window.end_ns)], at + 1)
+    added.adder.up_to_date(["t1"])
+    assert len(added.tasks.items) == 3
+
+
+def test_energy_that_came_before_an_end_is_taken_up_after_it(tmp_path: Path, start: Start) -> None:
+    """By the next process, as spans are."""
+    with WatchedStore(tmp_path / "s.duckdb") as store:
+        added = start(store, open_s=0.3)
+        own = call("c1", 20, 30, "r", trace_id="1", server="gpu1")
+        added.come(own, task("r", 10, 90, id="t1", trace_id="1"))
+        added.wait_for(("t1", 1))
+        added.adder.close()
+        measured(store, time.time_ns())
+        again = start(store, open_s=0.3)
+        again.wait_for(("t1", 1))
+        summary = store.task("t1")
+        assert summary is not None
+        assert summary.energy_j == {"low": 0.7, "high": 0.7}
+        again.adder.close()

@@ -12,7 +12,7 @@ import pytest
 from support.collecting import PRICER, json_request, request
 from support.watched import Noted, WatchedStore
 
-from agentprof.model import OutcomeFact, Span
+from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof_collector.collect import writer as writing
 from agentprof_collector.collect.meters import Meters
 from agentprof_collector.collect.writer import Writer
@@ -41,7 +41,13 @@ class Written:
             **more,  # type: ignore[arg-type]
         )
 
-    def _arrived(self, spans: Sequence[Span], outcomes: Sequence[OutcomeFact], arrived_ns: int) -> None:
+    def _arrived(
+        self,
+        spans: Sequence[Span],
+        outcomes: Sequence[OutcomeFact],
+        windows: Sequence[EnergyWindow],
+        arrived_ns: int,
+    ) -> None:
         self.arrivals.note(([span.span_id for span in spans], list(outcomes), arrived_ns))
 
     def submit(self, body: bytes, media: str = "protobuf", encoding: str = "") -> Future[Answer]:
