@@ -1,4 +1,4 @@
-"""Draws the phases of calls as spans of their own, so that a trace view shows what the summary says.
+"""Draws the phases of calls, and tools that no span tells of, as spans: a trace view shows what the summary says.
 
 A trace view has no picture for what happens inside a span. The spans made here illustrate the call above them:
 they are marked as evidence, carry no durations and name no task, so that a collector that receives them
@@ -21,7 +21,8 @@ from agentprof import attributes as a
 from agentprof.model import Span
 from agentprof.rollup import plain_tree
 from agentprof.rollup.phases import Segment, fill_phases
-from agentprof.rollup.tree import Node
+from agentprof.rollup.profile import profiled
+from agentprof.rollup.tree import Node, Tree
 
 SCOPE: Final = "agentprof_collector.phases"
 _LATEST_NS: Final = 2**63 - 1
@@ -30,18 +31,18 @@ _SPAN_ID = re.compile("[0-9a-f]{16}")
 
 
 class CallPhases(NamedTuple):
-    """The phases of one call as spans."""
+    """The phases of one call as spans, or the tools whose time was another span's."""
 
     key: bytes
-    """Trace id and span id of the call."""
+    """Trace id and span id of the call or other span."""
     service: str | None
     """`service.name` of the process that made the call."""
     spans: tuple[ProtoSpan, ...]
-    """Children of the call, in their order; they fill it exactly."""
+    """Its children, in their order; phases fill a call exactly."""
 
 
 def phase_spans(task_id: str, spans: Iterable[Span]) -> list[CallPhases]:
-    """The phases of every ended call of a task, after its reports are joined.
+    """The phases of every ended call of a task, after its reports are joined, and its inferred tools.
 
     Calls whose ids are no OTLP ids have none. The same spans give the same phase spans, byte for byte.
 
@@ -50,7 +51,46 @@ def phase_spans(task_id: str, spans: Iterable[Span]) -> list[CallPhases]:
     """
     tree = plain_tree(task_id, spans)
     drawn = [_drawn(node) for node in sorted(tree.of_kind("model"), key=lambda node: node.order)]
-    return [phases for phases in drawn if phases is not None and phases.spans]
+    return [*(phases for phases in drawn if phases is not None and phases.spans), *_drawn_tools(tree)]
+
+
+def _drawn_tools(tree: Tree) -> list[CallPhases]:
+    """What nothing marks, below the spans whose time it took."""
+    if not any(node.call is not None and node.call.tool_result_ids for node in tree.of_kind("model")):
+        return []
+    by_span: dict[bytes, CallPhases] = {}
+    for tool in profiled(tree).inferred:
+        key = _key(tool.row)
+        if key is None:
+            continue
+        made = ProtoSpan(
+            trace_id=key[:16],
+            span_id=_span_id(key, tool.name, tool.start),
+            parent_span_id=key[16:],
+            name=f"{tool.name} (inferred)",
+            kind=ProtoSpan.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=tool.start,
+            end_time_unix_nano=tool.end,
+            attributes=[
+                _text(a.EVIDENCE, "phase"),
+                _text(a.PHASE_SPAN_NAME, "tool"),
+                _text(a.PHASE_SPAN_SOURCE, "inferred"),
+            ],
+        )
+        known = by_span.get(key)
+        before = known.spans if known is not None else ()
+        by_span[key] = CallPhases(key, tool.row.span.service, (*before, made))
+    return list(by_span.values())
+
+
+def _key(node: Node) -> bytes | None:
+    """The ids of a span as they are on the wire; None where they are none of OTLP, or it has not ended."""
+    span = node.span
+    if span.end_ns is None or not _TRACE_ID.fullmatch(span.trace_id) or not _SPAN_ID.fullmatch(span.span_id):
+        return None
+    if not 0 < node.start <= node.end <= _LATEST_NS:  # 0 is no time on the wire
+        return None
+    return bytes.fromhex(span.trace_id + span.span_id)
 
 
 def as_request(calls: Sequence[CallPhases]) -> bytes:
@@ -71,12 +111,9 @@ def as_request(calls: Sequence[CallPhases]) -> bytes:
 
 def _drawn(node: Node) -> CallPhases | None:
     """None for a call that cannot be drawn: it has not ended, or its ids or times are none of OTLP."""
-    span = node.span
-    if span.end_ns is None or not _TRACE_ID.fullmatch(span.trace_id) or not _SPAN_ID.fullmatch(span.span_id):
+    key = _key(node)
+    if key is None:
         return None
-    if not 0 < node.start <= node.end <= _LATEST_NS:  # 0 is no time on the wire
-        return None
-    key = bytes.fromhex(span.trace_id + span.span_id)
     segments = _segments(node)
     statuses = _statuses(node, segments)
     seen: dict[str, int] = {}
@@ -105,7 +142,7 @@ def _drawn(node: Node) -> CallPhases | None:
                 made.attributes.append(_text(a.ERROR_TYPE, statuses[index]))
         spans.append(made)
         at += segment.ns
-    return CallPhases(key, span.service, tuple(spans))
+    return CallPhases(key, node.span.service, tuple(spans))
 
 
 def _segments(node: Node) -> tuple[Segment, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 from hypothesis import given
-from support.generated import task_spans
+from support.generated import agent_loops, task_spans
 from support.spans import TASK, TRACE, call, failed, observed, reported, task, usage
 
 from agentprof.model import Span
@@ -135,7 +135,7 @@ def as_on_the_wire(spans: list[Span]) -> list[Span]:
     ]
 
 
-@given(task_spans())
+@given(task_spans() | agent_loops())
 def test_phase_spans_that_come_back_change_nothing(generated: list[Span]) -> None:
     """A collector that receives them counts nothing twice, and draws the same again: a loop ends."""
     spans = as_on_the_wire(generated)
@@ -153,11 +153,30 @@ def test_phase_spans_that_come_back_change_nothing(generated: list[Span]) -> Non
         assert ended == {
             d.key.hex()[32:]: sum(s.end_time_unix_nano - s.start_time_unix_nano for s in d.spans)
             for d in drawn
+            if not d.spans[0].name.endswith("(inferred)")
         }
     everything = [
         back for task_id, own in tasks_in(spans).items() for back in received(phase_spans(task_id, own))
     ]
     assert tasks_in([*spans, *everything]).keys() == tasks_in(spans).keys()
+
+
+def test_tools_that_nothing_marks_are_drawn_below_the_span_whose_time_they_took() -> None:
+    """Under their names, with how they are known; a task without a span of its own has none."""
+    calls = [
+        call("b" * 16, 10, 20, "a" * 16, tool_calls=("look",), tool_call_ids=("1",)),
+        call(CALL_ID, 50, 90, "a" * 16, tool_result_ids=("1",)),
+    ]
+    drawn = phase_spans(TASK, [task("a" * 16, 1, 100, service="app"), *calls])[-1]
+    assert (drawn.key.hex(), drawn.service) == (TRACE + "a" * 16, "app")
+    (made,) = drawn.spans
+    assert (made.name, made.start_time_unix_nano, made.end_time_unix_nano) == ("look (inferred)", 20, 50)
+    assert {a.key: a.value.string_value for a in made.attributes} == {
+        "agentprof.evidence": "phase",
+        "agentprof.phase.name": "tool",
+        "agentprof.phase.source": "inferred",
+    }
+    assert len(phase_spans(TASK, [msgspec.structs.replace(one, parent_id=None) for one in calls])) == 2
 
 
 def test_phase_spans_alone_make_no_task() -> None:
