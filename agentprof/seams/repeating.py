@@ -114,6 +114,7 @@ _WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
     "mistralai.gcp.client.basesdk": _SPEAKEASY,
     "mistralai_azure.basesdk": _SPEAKEASY,
     "mistralai_gcp.basesdk": _SPEAKEASY,
+    "openrouter.basesdk": _SPEAKEASY,
 }
 """Methods that repeat, by module; another SDK is one more entry."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from support import cohere_styles, google_styles, mistral_styles, ollama_styles, styles
+from support import cohere_styles, google_styles, mistral_styles, ollama_styles, openrouter_styles, styles
 from support.styles import Style
 
 
@@ -58,6 +58,7 @@ SDKS: dict[str, Sdk] = {
             mistral_styles.styles_of,
         ),
         Sdk("cohere", "Client", ("cohere",), "command-a-03-2025", cohere_styles.styles_of),
+        Sdk("openrouter", "OpenRouter", ("openrouter",), "vendor/model", openrouter_styles.styles_of),
         Sdk("ollama", "Client", ("ollama",), "llama3.2", ollama_styles.styles_of),
     )
 }
