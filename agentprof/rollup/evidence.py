@@ -188,7 +188,7 @@ def _fits(node: Node, call: Call, phases: dict[str, Phase]) -> bool:
     ns = {name: phase.ns for name, phase in phases.items()}
     queue = ns.get("queue", 0)
     first_token = max(queue + ns.get("prefill", 0), ns.get("wait", 0))
-    longest = max(first_token + ns.get("generation", 0), queue + ns.get("model", 0))
+    longest = max(first_token + ns.get("generation", 0), ns.get("model", 0))
     return longest <= _attempt_ns(node, call) + NESTING_NS
 
 

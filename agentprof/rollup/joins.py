@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,12 @@ from agentprof.rollup.tree import Node, Tree
 
 SHORTEST: Final = 8
 """Characters of an id by which spans are joined: a counter of requests is no name."""
+
+REPORTS: Final = 16
+"""Spans of calls with one id that may be reports of one call; of more none is."""
+
+NESTED: Final = 64
+"""How far above an engine's span in its own trace what carried its request is looked for."""
 
 _KIND = re.compile(r"^(?:chatcmpl|cmpl|resp|embd)[-_]")
 _INDEX = re.compile(r"-\d{1,4}$")
@@ -93,7 +100,12 @@ def matches(spans: Sequence[Span]) -> Iterator[Match]:
     for engine in engines:
         if engine.trace_id in called:
             continue
-        found = {span.key: span for one in engine_ids(engine) for span in by_id.get(one, ())}
+        found = {
+            span.key: span
+            for one in engine_ids(engine)
+            if len(reports := by_id.get(one, ())) <= REPORTS
+            for span in reports
+        }
         if found and _are_one(list(found.values())):
             yield Match(engine, list(found.values()))
 
@@ -132,6 +144,8 @@ def _outermost(engine: Span, by_key: Mapping[Key, Span], owner: Mapping[Key, str
     """What stands above an engine's only request in its own trace and carried it there."""
     top, seen = engine, {engine.key}
     while (above := by_key.get((top.trace_id, top.parent_id or ""))) is not None and above.key not in seen:
+        if len(seen) > NESTED:
+            break
         if above.kind not in _TRANSPARENT or owner.get(above.key) is not None:
             break
         seen.add(above.key)
@@ -174,13 +188,14 @@ def _are_one(reports: Sequence[Span]) -> bool:
 
 def _is_alone(node: Node) -> bool:
     """Nothing but what is transparent above, in the engine's own trace."""
-    return all(above.kind in _TRANSPARENT or above.parent is None for above in node.ancestors())
+    above = islice(node.ancestors(), NESTED)
+    return all(one.kind in _TRANSPARENT or one.parent is None for one in above)
 
 
 def _top(node: Node) -> Node:
     """The outermost span of the engine's trace that is in the tree."""
     top = node
-    for above in node.ancestors():
+    for above in islice(node.ancestors(), NESTED):
         if above.parent is None:
             break
         top = above

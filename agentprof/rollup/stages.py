@@ -86,19 +86,20 @@ def _covered(nodes: Sequence[Node], begin: int, end: int) -> int:
 
 
 def _of_any_model(stages: dict[EngineStage, list[Node]]) -> dict[str, Phase]:
-    """Of a server of any models: what it computed, and how long requests waited for that."""
+    """Of a server of any models: how long it had the request, and how much of that the request waited."""
     computing = stages.get("model", [])
-    if not computing:
+    requests = set(map(id, stages.get("request", ())))
+    times = [
+        (node, above) for node in computing if (above := node.parent) is not None and id(above) in requests
+    ]
+    if not times or len(times) < len(computing):
+        return {}
+    queue = sum([node.start - above.start for node, above in times])
+    whole = sum([above.end - above.start for _, above in times])
+    if not 0 <= queue <= whole:
         return {}
     field = computing[0].span.name
-    phases = {
-        "model": Phase(ns=sum([node.end - node.start for node in computing]), source="joined", field=field)
+    return {
+        "queue": Phase(ns=queue, source="derived", field=f"start of {field} - start of request"),
+        "model": Phase(ns=whole, source="joined", field="request"),
     }
-    waits = [
-        node.start - node.parent.start
-        for node in computing
-        if node.parent is not None and node.parent in stages.get("request", ())
-    ]
-    if waits and min(waits) >= 0:
-        phases["queue"] = Phase(ns=sum(waits), source="derived", field=f"start of {field} - start of request")
-    return phases

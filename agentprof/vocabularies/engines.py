@@ -111,10 +111,10 @@ def _sglang(found: Mapping[str, Any]) -> Times:
 
 
 def _tgi(found: Mapping[str, Any]) -> Times:
-    """The queue begins after validation and tokenisation; inference is prefill and decode together."""
+    """The queue begins after validation and tokenisation; inference is prefill and decode together, in the total."""
     phases: dict[str, Phase] = {}
     faults: list[str] = []
-    for name, phase in (("queue_time", "queue"), ("inference_time", "model")):
+    for name, phase in (("queue_time", "queue"), ("total_time", "model")):
         ns = _debug_duration_ns(found.get(name))
         if ns is None:
             faults.append(f"{name}: no duration")

@@ -11,6 +11,7 @@ from support.spans import call, span, task
 from agentprof.model import Call, Evidence, Phase, Span
 from agentprof.rollup import roll_up, tasks_in
 from agentprof.rollup.calls import CallRow, call_rows
+from agentprof.rollup.joins import REPORTS
 
 CLIENT, ENGINE, OTHER = "c" * 32, "e" * 32, "f" * 32
 ID = "chatcmpl-97a83321a8b7d1a3"
@@ -169,6 +170,22 @@ def test_what_has_no_one_call_stays_what_it_was(calls: list[Span]) -> None:
     tasks = tasks_in([root(), *calls, served()])
     assert f"trace:{ENGINE}" in tasks
     assert all("prefill" not in row.phases_ns for row in call_rows("t", tasks["t"]))
+
+
+def test_an_id_that_many_calls_have_joins_none_of_them() -> None:
+    """As where a server gives every answer the same; it costs no more than to look."""
+    calls = [asked(f"a{number}", parent=None) for number in range(REPORTS + 1)]
+    tasks = tasks_in([*calls, *(served(trace=f"{number:032x}") for number in range(1, 200))])
+    assert len(tasks) == 200
+    assert len(tasks_in([*calls[:-1], served()])) == 1
+
+
+def test_a_long_way_down_to_an_engines_span_is_not_climbed() -> None:
+    """What carried its request stands close above; a chain of any length costs nothing."""
+    chain = [span(f"s{at}", 1, 9_000, f"s{at - 1}" if at else None, trace_id=ENGINE) for at in range(5_000)]
+    engines = [served(name=f"e{number}", parent="s4999") for number in range(300)]
+    tasks = tasks_in([root(), asked(), *chain, *engines])
+    assert len(roll_up("t", tasks["t"]).trace_ids) == 2
 
 
 def test_a_short_id_joins_nothing() -> None:

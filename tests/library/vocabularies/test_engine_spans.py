@@ -275,6 +275,12 @@ def test_tgi_writes_durations_as_text() -> None:
     ]
     row = the_call(client(), *spans)
     assert in_ms(row)["queue"] == (50, "joined")
+    assert in_ms(row)["generation"] == (1_278, "observed")
+    assert in_ms(the_call(client(first_token=None), *spans)) == {
+        "network": (12, "derived"),
+        "queue": (50, "joined"),
+        "model": (1_428, "derived"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -306,6 +312,11 @@ def test_triton_waits_from_the_start_of_a_request_to_the_start_of_its_computing(
     ]
     row = the_call(client(), *spans)
     assert in_ms(row)["queue"] == (50, "derived")
+    assert in_ms(the_call(client(first_token=None), *spans)) == {
+        "network": (20, "derived"),
+        "queue": (50, "derived"),
+        "model": (1_420, "derived"),
+    }
 
 
 def test_a_router_in_front_of_an_engine_is_no_call() -> None:
