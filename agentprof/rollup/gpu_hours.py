@@ -14,10 +14,11 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 import msgspec
 
 from agentprof.energy.given import GpuHours
-from agentprof.model import Outcome
+from agentprof.model import EnergyWindow, Outcome
 from agentprof.money import EXACT
 from agentprof.pricing.names import matches, model_spellings, server_spellings
 from agentprof.rollup.calls import CallRow
+from agentprof.rollup.measured import Series, in_series, name_in
 
 _NS_PER_HOUR = 3_600 * 10**9
 _MILLION = 10**6
@@ -65,6 +66,10 @@ class GpuHourRow(msgspec.Struct, frozen=True, kw_only=True):
     idle_usd: Decimal
     input_tokens: int
     output_tokens: int
+    energy_j: float | None
+    """What its GPUs took meanwhile; None: nobody measured it."""
+    idle_energy_j: float | None
+    """Of it that of windows in which no request ran, of whomever."""
     usd_per_million_tokens: BusyAndAll | None
     """By input and output together."""
     usd_per_million_output_tokens: BusyAndAll | None
@@ -77,6 +82,7 @@ class _Sums:
     def __init__(self, entry: GpuHours) -> None:
         self.entry = entry
         self.stretches: list[tuple[int, int]] = []
+        self.servers: set[str] = set()
         self.outcomes: dict[Outcome | None, int] = {}
         self.calls = self.without_usage = self.tokens_in = self.tokens_out = 0
 
@@ -84,6 +90,8 @@ class _Sums:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         for call in calls:
             self.calls += 1
+            if call.server is not None:
+                self.servers.add(call.server)
             used = (call.tokens["input"], call.tokens["output"])
             self.without_usage += None in used
             self.tokens_in += used[0] or 0
@@ -114,15 +122,26 @@ class GpuHourCosts:
         for at, own in by_entry.items():
             self._found[at].add(outcome, own)
 
-    def rows(self, start_ns: int, end_ns: int) -> list[GpuHourRow]:
+    @property
+    def servers(self) -> set[str]:
+        """The endpoints of the calls."""
+        return {server for sums in self._found for server in sums.servers}
+
+    def rows(self, start_ns: int, end_ns: int, windows: Iterable[EnergyWindow] = ()) -> list[GpuHourRow]:
         """One row an entry that has calls, in their order.
 
         Args:
             start_ns: Begin of the span of time the GPUs are paid for.
             end_ns: Its end.
+            windows: Measured energy of the endpoints; those count that begin in the span.
         """
+        series = in_series(window for window in windows if start_ns <= window.start_ns < end_ns)
         with localcontext(EXACT):
-            return [_row(sums, start_ns, end_ns) for sums in self._found if sums.calls and end_ns > start_ns]
+            return [
+                _row(sums, start_ns, end_ns, series)
+                for sums in self._found
+                if sums.calls and end_ns > start_ns
+            ]
 
 
 def _is_for(entry: GpuHours, server: str | None, model: str | None) -> bool:
@@ -138,12 +157,15 @@ def _in_progress(call: CallRow) -> tuple[int, int] | None:
     return (start, end) if end > start else None
 
 
-def _row(sums: _Sums, start_ns: int, end_ns: int) -> GpuHourRow:
+def _row(sums: _Sums, start_ns: int, end_ns: int, series: Series) -> GpuHourRow:
     entry = sums.entry
     clipped = [(max(start, start_ns), min(end, end_ns)) for start, end in sums.stretches]
     busy_ns = _union_ns(clipped)
     per_ns = entry.gpu_hour_usd * entry.gpus / _NS_PER_HOUR
     cost, busy = _rounded(per_ns * (end_ns - start_ns)), _rounded(per_ns * busy_ns)
+    names = {name_in(series, server) for server in sums.servers} - {""}
+    measured = [window for name in names for own in series[name].values() for window in own]
+    idle_uj = sum(window.energy_uj for window in measured if not window.running_high)
     successes, unknown = sums.outcomes.get("success", 0), sums.outcomes.get(None, 0)
     return GpuHourRow(
         server=entry.server,
@@ -161,6 +183,8 @@ def _row(sums: _Sums, start_ns: int, end_ns: int) -> GpuHourRow:
         idle_usd=cost - busy,
         input_tokens=sums.tokens_in,
         output_tokens=sums.tokens_out,
+        energy_j=sum(window.energy_uj for window in measured) / 1e6 if measured else None,
+        idle_energy_j=idle_uj / 1e6 if measured else None,
         usd_per_million_tokens=_per_million(busy, cost, sums.tokens_in + sums.tokens_out),
         usd_per_million_output_tokens=_per_million(busy, cost, sums.tokens_out),
         usd_per_success=PerSuccess(

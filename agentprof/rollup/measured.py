@@ -24,7 +24,7 @@ from agentprof.rollup.tree import Node
 _WORKED_ON = frozenset({"prefill", "generation", "wait", "model"})
 COVERS = "time by requests running"
 
-_Series = dict[str, dict[str, list[EnergyWindow]]]
+Series = dict[str, dict[str, list[EnergyWindow]]]
 """Windows by endpoint and machine, in order, none inside another's time."""
 
 
@@ -32,15 +32,15 @@ def give_measured(calls: Iterable[Node], profile: Profile, windows: Sequence[Ene
     """Give each call that was measured its energy, in place of any that was reckoned."""
     if not windows:
         return
-    series = _in_series(windows)
+    series = in_series(windows)
     for node in calls:
         if node.call is not None and (energy := _of(node, node.call, profile, series)) is not None:
             node.call = msgspec.structs.replace(node.call, energy=energy)
 
 
-def _in_series(windows: Iterable[EnergyWindow]) -> _Series:
+def in_series(windows: Iterable[EnergyWindow]) -> Series:
     """Of windows of one machine that overlap the one that begins first, of equals the shorter, holds."""
-    found: _Series = {}
+    found: Series = {}
     ordered = sorted(
         set(windows), key=lambda w: (w.start_ns, w.end_ns, w.energy_uj, w.running_low, w.running_high)
     )
@@ -51,9 +51,13 @@ def _in_series(windows: Iterable[EnergyWindow]) -> _Series:
     return found
 
 
-def _of(node: Node, call: Call, profile: Profile, series: _Series) -> Energy | None:
-    name = next((name for name in server_spellings(call.server) if name in series), "")
-    machines = series.get(name, {}).values()
+def name_in(series: Series, server: str | None) -> str:
+    """How the windows of an endpoint name it, with its port before without; empty: there are none."""
+    return next((name for name in server_spellings(server) if name in series), "")
+
+
+def _of(node: Node, call: Call, profile: Profile, series: Series) -> Energy | None:
+    machines = series.get(name_in(series, call.server), {}).values()
     stretches = _worked_on(node, profile)
     if not stretches:
         return None

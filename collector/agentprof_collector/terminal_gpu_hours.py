@@ -52,6 +52,9 @@ def draw_gpu_hours(console: Console, document: Mapping[str, Any]) -> None:
             style="dim",
         )
     )
+    for row in document["rows"]:
+        if row["energy_j"] is not None:
+            console.print(Text(f"{_endpoint(row)}: {_energy(row)}", style="dim"))
     lacking = sum(row["calls_without_usage"] for row in document["rows"])
     if lacking:
         console.print(Text(f"{fmt.plural(lacking, 'call')} did not say all tokens", style="dim"))
@@ -61,6 +64,12 @@ def _endpoint(row: Mapping[str, Any]) -> str:
     """`gpu1:8000, 4 GPUs at $2.00/h`, with the model where the entry names one."""
     names = [row[name] for name in ("server", "model") if row[name] != "*"]
     return f"{' '.join(names)}, {fmt.plural(row['gpus'], 'GPU')} at {fmt.money(row['gpu_hour_usd'])}/h"
+
+
+def _energy(row: Mapping[str, Any]) -> str:
+    """`1.25 MJ taken by its GPUs, of it 310 kJ with no request running`."""
+    whole, idle = ({"low": row[name], "high": row[name]} for name in ("energy_j", "idle_energy_j"))
+    return f"{fmt.energy(whole)} taken by its GPUs, of it {fmt.energy(idle)} with no request running"
 
 
 def _amount(figure: Mapping[str, Any] | None, which: str) -> str:

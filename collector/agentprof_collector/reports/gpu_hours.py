@@ -10,6 +10,7 @@ import msgspec
 
 from agentprof.config import ConfigError, load_config
 from agentprof.money import with_plain_amounts
+from agentprof.pricing.names import server_spellings
 from agentprof.rollup.calls import call_rows
 from agentprof.rollup.gpu_hours import GpuHourCosts, GpuHourRow
 from agentprof_collector.errors import AgentprofError
@@ -53,7 +54,10 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
             # Of a task that was counted to another since, or was forgotten, nothing is left.
             if summary.calls and summary.task_id in spans:
                 costs.add(summary.outcome, call_rows(summary.task_id, spans[summary.task_id]))
-    rows = [] if start_ns is None or end_ns is None else costs.rows(start_ns, end_ns)
+    rows: list[GpuHourRow] = []
+    if start_ns is not None and end_ns is not None:
+        names = {name for server in costs.servers for name in server_spellings(server)}
+        rows = costs.rows(start_ns, end_ns, store.windows_of(names, start_ns, end_ns))
     return {
         "schema": 1,
         "selection": selection.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from support.spans import TASK, call, failed, observed, task, usage
 
 from agentprof.config import parse_config
-from agentprof.model import Outcome, Span
+from agentprof.model import EnergyWindow, Outcome, Span
 from agentprof.rollup.calls import call_rows
 from agentprof.rollup.gpu_hours import BusyAndAll, GpuHourCosts, GpuHourRow, PerSuccess
 
@@ -21,12 +22,17 @@ gpu_hours:
 """
 
 
-def costs(config: str, *tasks: tuple[Outcome | None, list[Span]], until: int = 10 * HOUR) -> list[GpuHourRow]:
+def costs(
+    config: str,
+    *tasks: tuple[Outcome | None, list[Span]],
+    until: int = 10 * HOUR,
+    windows: Sequence[EnergyWindow] = (),
+) -> list[GpuHourRow]:
     """Of tasks with these calls, over so many hours."""
     found = GpuHourCosts(parse_config(config).gpu_hours)
     for outcome, calls in tasks:
         found.add(outcome, call_rows(TASK, [task("root", 0, until), *calls]))
-    return found.rows(0, until)
+    return found.rows(0, until, windows)
 
 
 def on_gpu(start: float, end: float, *counts: int | None, **more: Any) -> Span:
@@ -89,6 +95,29 @@ gpu_hours:
     rows = costs(config, (None, [on_gpu(0, 1, 1, 1, model="big"), on_gpu(2, 4, 1, 1, model="small")]))
     assert [(row.model, row.calls, row.cost_usd) for row in rows] == [("big", 1, 30), ("*", 1, 10)]
     assert costs("", (None, [on_gpu(0, 1, 1, 1)])) == []
+
+
+def test_measured_energy_of_the_endpoint_and_what_of_it_was_idle() -> None:
+    """Of its own machines, in the span of time, once each; None where nobody measured."""
+
+    def window(start: int, end: int, joules: int, running: int, **more: str) -> EnergyWindow:
+        known = {"server": "gpu1", "node": "n1"} | more
+        return EnergyWindow(
+            start_ns=start * HOUR,
+            end_ns=end * HOUR,
+            energy_uj=joules * 10**6,
+            running_low=0,
+            running_high=running,
+            **known,
+        )
+
+    first, idle = window(0, 1, 100, 3), window(1, 2, 20, 0)
+    elsewhere = window(0, 1, 77, 1, server="gpu2")
+    windows = [first, first, idle, window(0, 1, 50, 0, node="n2"), elsewhere, window(10, 11, 999, 1)]
+    (row,) = costs(CONFIG, (None, [on_gpu(0, 1, 1, 1), on_gpu(1, 2, 1, 1)]), windows=windows)
+    assert (row.energy_j, row.idle_energy_j) == (170.0, 70.0)
+    (row,) = costs(CONFIG, (None, [on_gpu(0, 1, 1, 1)]), windows=[elsewhere])
+    assert (row.energy_j, row.idle_energy_j) == (None, None)
 
 
 @given(
