@@ -1,12 +1,13 @@
 """CPU time of `import agentprof; agentprof.instrument()` beyond importing the SDK of OpenTelemetry.
 
-    python instrument.py --work DIR --rounds 40
+    python instrument.py --work DIR --rounds 40 [--python PYTHON]
 
 Every measurement is a fresh process of the environment that `overhead.py setup` made for agentprof, in turn with
 one that only imports what both need: `opentelemetry.trace`, and of the SDK `trace`, `trace.export` and `resources`.
 Given are the median over the rounds of the difference of whole processes, with its standard error, and the median
 of what the process itself measures around import and call. `own` exports to a collector that is looked for on this
-machine (nothing is sent), `joined` finds a tracer provider of the application with a batch processor.
+machine (nothing is sent), `joined` finds a tracer provider of the application with a batch processor. `--python` names
+the interpreter of another environment, one that has many SDKs, say.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ import agentprof
 imported = time.process_time_ns()
 agentprof.instrument({arguments})
 done = time.process_time_ns()
-sdks = {{"openai", "anthropic", "httpx", "httpx2", "requests", "aiohttp"}} & set(sys.modules)
+sdks = {{"openai", "anthropic", "groq", "cerebras", "together", "google.genai", "mistralai", "cohere", "ollama",
+        "boto3", "botocore", "litellm", "mcp", "httpx", "httpx2", "requests", "aiohttp", "urllib3"}} & set(sys.modules)
 print(json.dumps({{"import": imported - began, "call": done - imported, "sdks": sorted(sdks),
                   "modules": len(set(sys.modules) - before)}}))
 """
@@ -65,10 +67,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--work", type=Path, required=True, help="folder of the environments")
+    parser.add_argument("--work", type=Path, help="folder of the environments")
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument(
+        "--python", type=Path, help="of an environment with agentprof, instead of that folder's"
+    )
     args = parser.parse_args()
-    python = python_of(args.work.resolve(), "agentprof")
+    if not args.python and not args.work:
+        parser.error("--work or --python is needed")
+    python = args.python or python_of(args.work.resolve(), "agentprof")
     rows = [
         [
             "CPU ms (median)",

@@ -63,6 +63,28 @@ def test_instrumenting_imports_no_sdk() -> None:
     assert found == {"before": False, "after": True, "undone": False, "again": True, "stderr": ""}
 
 
+def test_instrumenting_imports_nothing_but_what_it_needs() -> None:
+    """Of all SDKs that are installed none is loaded, nor anything else that is not of agentprof's own requirements."""
+    found = run(
+        """
+        import json, sys
+        before = set(sys.modules)
+        from importlib.util import find_spec
+        from agentprof._run.sdks import SDKS
+        import agentprof
+        agentprof.instrument(propagate_to=())
+        loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+        loaded -= sys.stdlib_module_names
+        known = {"agentprof", "opentelemetry", "msgspec", "typing_extensions"}
+        installed = [name for name in SDKS if find_spec(name.partition(".")[0])]
+        there = sorted(name for name in SDKS if name in sys.modules)
+        print(json.dumps({"installed": installed, "sdks": there, "others": sorted(loaded - known)}))
+        """
+    )
+    assert {"openai", "anthropic", "httpx", "requests", "aiohttp"} <= set(found["installed"])
+    assert (found["sdks"], found["others"], found["stderr"]) == ([], [], "")
+
+
 def test_nobody_listens() -> None:
     """Without a collector the program ends at once and says nothing: the spans wait on disk."""
     found = run(
