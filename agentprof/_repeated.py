@@ -81,8 +81,9 @@ class Scope:
         self.is_open = False
         if _scope.get() is self:
             _scope.set(None)
-        if self.call is not None:
-            self.call.settle(error)
+        call, self.call = self.call, None
+        if call is not None:
+            call.settle(error)
 
 
 class ScopeOfTarget(Scope):

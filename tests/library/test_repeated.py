@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
-from agentprof import _guard, attributes
+from agentprof import _guard, _repeated, attributes
 from agentprof.seams import repeating
 from agentprof.testing import Captured, capture
 
@@ -301,6 +302,18 @@ def test_what_outlives_the_use_is_none_of_its_attempts(server: ModelServer, capt
     server.replies = [REFUSED, GOOD]
     asyncio.run(main())
     assert [failed(span) for span in captured.spans] == [(2, ("429",)), (1, ())]
+
+
+def test_a_context_that_was_copied_keeps_nothing(server: ModelServer, captured: Captured) -> None:
+    """Not the call, with all that was noted of its answer."""
+    held: list[contextvars.Context] = []
+    server.replies = [REFUSED, GOOD]
+    Sdk(httpx2.post, lambda: held.append(contextvars.copy_context())).request(
+        f"{server.url}/chat/completions"
+    )
+    gc.collect()
+    assert len(held) == len(captured.spans) == 1
+    assert not [one for one in gc.get_objects() if isinstance(one, _repeated.RepeatedCall)]
 
 
 # --- ends ----------------------------------------------------------------------------------------
