@@ -55,6 +55,8 @@ TRIED: Final = {
     "mistralai": ("1.2.6", "3.7.0"),
     "cohere": ("5.0.0", "7.3.1"),
     "ollama": ("0.1.9", "0.6.3"),
+    "boto3": ("1.28.57", "1.44.8"),
+    "litellm": ("1.75.8", "1.110.2"),
 }
 """The oldest and the newest version whose calls were tried in every style, by package: docs/supported.md."""
 
