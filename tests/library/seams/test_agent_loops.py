@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+import httpx2
 import openai
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.agent_loops import (
     MODEL,
     USER,
@@ -22,6 +26,7 @@ from support.agent_loops import (
     responses_loop,
     use,
 )
+from support.anthropic_wire import MESSAGE
 from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
@@ -237,6 +242,62 @@ def test_agents_that_take_turns_in_one_task(server: ModelServer, captured: Captu
     assert inferred_ns(summary) >= end - begin - inside
     assert sum(summary.timeline_ns.values()) == summary.wall_ns
     assert sum(row.self.busy_ns for row in summary.nodes) == sum(summary.busy_ns.values())
+
+
+def test_a_call_seen_by_two_instrumentations(server: ModelServer) -> None:
+    """The anthropic SDK makes a span of its own for each call; the tools' time is the same, and counts once."""
+    anthropic = pytest.importorskip("anthropic", reason="the SDK is not installed")
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    agentprof.instrument(tracer_provider=provider)
+    clock = Clock()
+    user = {"role": "user", "content": "What is the weather?"}
+    asked: dict[str, Any] = {"model": "claude-sonnet-5-5", "max_tokens": 100}
+    url = server.url.removesuffix("/v1")
+    own: Any = {"tracer_provider": provider}
+    try:
+        with anthropic.Anthropic(base_url=url, api_key="x", open_telemetry=own) as to:
+            server.replies = [Reply.json(MESSAGE)]
+            to.messages.create(**asked, messages=[user])  # the first time the SDK prepares its types
+            with agentprof.task("agent") as task:
+                answer = to.messages.create(**asked, messages=[user])
+                use = next(block for block in answer.content if block.type == "tool_use")
+                result = {"type": "tool_result", "tool_use_id": use.id, "content": clock.run(0.04)}
+                said = {"role": "assistant", "content": answer.content}
+                to.messages.create(**asked, messages=[user, said, {"role": "user", "content": [result]}])
+        summary = task.summary()
+    finally:
+        agentprof.uninstrument()
+    scopes = {
+        span.instrumentation_scope.name
+        for span in exporter.get_finished_spans()
+        if span.instrumentation_scope
+    }
+    assert scopes == {"agentprof", "com.anthropic.sdk.python"}
+    assert summary.calls == 2
+    check_near(summary, clock.took_ns[0])
+    assert list(summary.tools) == ["look"]
+
+
+def test_a_format_without_ids_and_without_an_sdk(server: ModelServer, captured: Captured) -> None:
+    """Gemini over plain HTTP: results belong to the call of their tool's name."""
+    clock = Clock()
+    part = {"functionCall": {"name": "weather", "args": {}}}
+    candidate = {"content": {"role": "model", "parts": [part, part]}, "finishReason": "STOP"}
+    server.replies = [Reply.json({"candidates": [candidate]})]
+    path = "/v1beta/models/gemini-2.5-pro:generateContent"
+    contents: list[Any] = [{"role": "user", "parts": [{"text": "What is the weather?"}]}]
+    with agentprof.task("agent") as task, httpx2.Client(base_url=server.url.removesuffix("/v1")) as to:
+        answer = to.post(path, json={"contents": contents}).json()
+        contents.append(answer["candidates"][0]["content"])
+        text = clock.run(0.04)
+        result = {"functionResponse": {"name": "weather", "response": {"result": text}}}
+        contents.append({"role": "user", "parts": [result, result]})
+        to.post(path, json={"contents": contents})
+    summary = task.summary()
+    check_near(summary, clock.took_ns[0])
+    assert list(summary.tools) == ["weather"]
 
 
 def test_what_spans_say_of_ids(server: ModelServer, captured: Captured) -> None:
