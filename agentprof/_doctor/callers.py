@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -151,6 +152,19 @@ def _boto3(url: str) -> Callable[[], Any]:
     return lambda: client.converse(modelId=MODEL, messages=asked)["output"]
 
 
+def _litellm(url: str) -> Callable[[], Any]:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it would fetch a list of prices
+    completion = importlib.import_module("litellm").completion
+    # The whole answer has how long it took among the fields it hides.
+    return lambda: (
+        completion(
+            model=f"openai/{MODEL}", messages=_BODY["messages"], api_base=url, api_key="none", max_retries=0
+        )
+        .choices[0]
+        .message.content
+    )
+
+
 def _httpx(name: str) -> Callable[[str], Callable[[], Any]]:
     def caller(url: str) -> Callable[[], Any]:
         client = importlib.import_module(name).Client(trust_env=False)
@@ -193,6 +207,7 @@ CALLERS: Final[dict[str, Callable[[str], Callable[[], Any]]]] = {
     "cohere": _cohere,
     "google.genai": _google,
     "boto3": _boto3,
+    "litellm": _litellm,
     "httpx": _httpx("httpx"),
     "httpx2": _httpx("httpx2"),
     "requests": _requests,
