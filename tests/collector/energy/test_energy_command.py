@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,25 +16,12 @@ from support.raw import SECOND, call_span, task_span
 
 from agentprof.config import Config
 from agentprof.pricing import Pricer
-from agentprof_collector.energy.nvml import LIBRARY
 from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.stores import open_store
 
-SOURCE = Path(__file__).parents[2] / "support" / "fake_nvml.c"
 SERVER = "gpu1:8000"
 
 Energy = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the library."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the double of the driver's library")
-    folder = tmp_path_factory.mktemp("driver")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / LIBRARY, SOURCE], check=True)
-    return folder
 
 
 @pytest.fixture
