@@ -161,7 +161,7 @@ class RepeatedCall(Call):
 
     def _begin_attempt(self) -> None:
         now = stamp_ns()
-        self._last_failed(self.failed_as or "repeated", now)
+        self._attempt_over(now, self.failed_as or "repeated")
         self._attempt_began = now
         received = self._answer.received
         self._answer = Answer()
@@ -176,10 +176,11 @@ class RepeatedCall(Call):
         self._attachment = Attachment(_context.with_call(self._span, current), current)
         self._token = _calls._current.set(self)
 
-    def _last_failed(self, status: str, until: int) -> None:
-        """Note the last attempt as failed, with what passed between it and the given moment."""
-        self._attempt_over(self._over_at, status)
-        self._pauses_s[-1] = (until - self._over_at) / _NS
+    def _attempt_over(self, now: int, status: str) -> None:
+        """Note a failed attempt: it was over when the HTTP library was done with it, and what came then is a pause."""
+        super()._attempt_over(self._over_at or now, status)
+        if self._over_at:
+            self._pauses_s[-1] = (now - self._over_at) / _NS
 
     def exchange(self) -> str | None:
         """The first of an attempt, or one to which another led."""
@@ -229,25 +230,22 @@ class RepeatedCall(Call):
             self.settle(None)
             return
         self._held = False
-        if failed_as is not None:
-            self._attempt_over(self._over_at, failed_as)
-            self._refused = None
-        error_type = type(error).__qualname__ if error is not None else failed_as
-        self._finish(self._over_at, error_type=error_type)
+        self._end(self._over_at, type(error).__qualname__ if error is not None else failed_as)
 
     def settle(self, error: BaseException | None) -> None:
         """The scope is over: so is the call, unless its stream is still to be read."""
         self._held = False
-        failed_as = self.failed_as
         if self._broke and error is not None:
             super().stream_failed(error, self._over_at)
-        elif failed_as is not None and self._over_at:
-            now = stamp_ns()
-            self._last_failed(failed_as, now)
-            error_type = type(error).__qualname__ if error is not None else failed_as
-            self._refused = None
-            self._finish(now, error_type=error_type)
         elif error is not None:
-            super().failed(error, failure_kind(error))
+            super().failed(error, self._failed_as or failure_kind(error))
+        elif self.failed_as is not None:
+            self._end(stamp_ns(), self.failed_as)
         else:
+            self._over_at = 0
             super().returned()
+
+    def _end(self, now: int, error_type: str | None) -> None:
+        if self._failed_as is not None and self._refused is None:  # a refusal is noted with the rest
+            self._attempt_over(now, self._failed_as)
+        self._finish(now, error_type=error_type)

@@ -215,12 +215,18 @@ def test_a_body_that_breaks_at_last_ends_the_call(
 def test_the_last_refusal_is_what_the_call_ends_in(
     library: str, server: ModelServer, captured: Captured
 ) -> None:
-    """Its status, where the SDK gives the answer on."""
-    server.replies = [REFUSED]
+    """Its status, where the SDK gives the answer on, and its headers."""
+    server.replies = [Reply.json({"error": "slow"}, 429, retry_after="3", x_request_id="req_0")]
     assert used(library, server) == 429
     (span,) = captured.spans
+    of_span = said(span)
     assert failed(span) == (3, ("429", "429", "429"))
-    assert said(span)[attributes.ERROR_TYPE] == "429"
+    assert of_span[attributes.ERROR_TYPE] == "429"
+    assert (of_span[attributes.REQUEST_ID], of_span[attributes.RETRY_AFTER]) == ("req_0", 3.0)
+    length = ((span.end_time or 0) - (span.start_time or 0)) / 1e9
+    assert sum(of_span[attributes.ATTEMPT_DURATION]) + sum(
+        of_span[attributes.ATTEMPT_BACKOFF]
+    ) == pytest.approx(length)
 
 
 def test_what_could_not_be_sent(captured: Captured) -> None:
