@@ -46,7 +46,8 @@ class DuckDbStore:
         self._appending = threading.Lock()
         self._replacing = threading.Lock()
         self._recent = RecentBatches()
-
+        # Most files hold no span of an engine: then there is nothing to look for. Once there is one, there is.
+        self._holds_engines = bool(self._ask("count_engine_ids")[0])
     def add_spans(
         self, spans: Sequence[Span], pairs: Iterable[tuple[str, str]], *, arrived_ns: int | None = None
     ) -> None:
@@ -65,6 +66,7 @@ class DuckDbStore:
 
         with self._appending:
             self._file.write(work)
+        self._holds_engines = self._holds_engines or bool(ids.of_engines)
         self._recent.add(by_trace, arrived_ns)
 
     def spans_of(self, trace_ids: Collection[str]) -> list[Span]:
@@ -95,7 +97,7 @@ class DuckDbStore:
         """See `Store.traces_by_id`."""
         found: set[str] = set()
         for name, ids in (("select_call_ids", call_ids), ("select_engine_ids", engine_ids)):
-            if ids:
+            if ids and (ids is call_ids or self._holds_engines):
                 found.update(self._ask(name, ids=hashes(ids), most=MOST_TRACES))
         return found
 
