@@ -48,6 +48,7 @@ class DuckDbStore:
         self._recent = RecentBatches()
         # Most files hold no span of an engine: then there is nothing to look for. Once there is one, there is.
         self._holds_engines = bool(self._ask("count_engine_ids")[0])
+
     def add_spans(
         self, spans: Sequence[Span], pairs: Iterable[tuple[str, str]], *, arrived_ns: int | None = None
     ) -> None:
