@@ -84,6 +84,7 @@ def _http(server: Any) -> None:
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # who connects before the server runs waits for it
         print(listening.getsockname()[1], flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
         uvicorn.Server(config).run(sockets=[listening])

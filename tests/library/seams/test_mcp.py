@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
+from support.agent_loops import MODEL, USER, asking, use
 from support.mcp_raw import RawServer
+from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
 from agentprof import _guard
@@ -193,6 +195,33 @@ def test_a_marked_function_that_calls_a_tool_is_one_run(captured: Captured, tmp_
     summary = asyncio.run(work()).summary()
     assert {name: row.runs for name, row in summary.tools.items()} == {"weather": 1}
     assert summary.warnings == []
+
+
+def test_an_agents_loop_with_tools_of_a_server(captured: Captured, tmp_path: Path) -> None:
+    """They are marked: nothing is inferred from the calls around them."""
+    openai = pytest.importorskip("openai", reason="the SDK is not installed")
+
+    async def work(url: str) -> agentprof.Task:
+        async with (
+            over_stdio(RAW, str(tmp_path / "f")) as session,
+            openai.AsyncOpenAI(base_url=url, api_key="x") as to,
+        ):
+            with agentprof.task("agent") as task:
+                messages: list[Any] = [USER]
+                answer = await to.chat.completions.create(model=MODEL, messages=messages)
+                call = answer.choices[0].message.tool_calls[0]
+                result = await session.call_tool(call.function.name, {})
+                messages.append({"role": "assistant", "tool_calls": [use(call.id, call.function.name)]})
+                text = result.content[0].text
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+                await to.chat.completions.create(model=MODEL, messages=messages)
+        return task
+
+    with ModelServer() as server:
+        server.replies = [asking(("call_1", "add")), Reply.json(CHAT)]
+        summary = asyncio.run(work(server.url)).summary()
+    assert summary.tools["add"].runs == 1
+    assert summary.evidence_ns["tool"] == {"observed": summary.tools["add"].busy_ns}
 
 
 @pytest.mark.skipif(not SELF_TRACING, reason="the SDK traces itself from 2 on")
