@@ -93,6 +93,7 @@ class ScopeOfTarget(Scope):
     """
 
     __slots__ = ("_target",)
+    _target: tuple[Any, ...]
 
     def call_for(self, args: tuple[Any, ...]) -> Call:
         """The same."""
