@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.generated import agent_loops, task_spans
 from support.spans import TASK
 
-from agentprof.model import Facts, OutcomeFact, Span
+from agentprof.model import EnergyWindow, Facts, OutcomeFact, Span
 from agentprof.rollup import roll_up, tasks_in
 from agentprof.rollup.calls import call_rows
 from agentprof.rollup.many import many
@@ -24,16 +24,41 @@ facts = st.lists(
 )
 
 
+windows = st.lists(
+    st.builds(
+        lambda start, length, joules, low, more, server, node: EnergyWindow(
+            server=server,
+            node=node,
+            start_ns=start,
+            end_ns=start + length,
+            energy_uj=joules,
+            running_low=low,
+            running_high=low + more,
+        ),
+        st.integers(0, 30),
+        st.integers(-1, 60),
+        st.integers(0, 10**9),
+        st.integers(0, 2),
+        st.integers(0, 2),
+        st.sampled_from(["gpu1", "gpu1:1", "other"]),
+        st.sampled_from(["n1", "n2"]),
+    ),
+    max_size=6,
+)
+
+
 @given(task_spans() | agent_loops(), st.data())
 def test_order_and_copies_do_not_matter(spans: list[Span], data: st.DataObject) -> None:
     """Spans and facts shuffled, some twice, give an equal summary and equal rows of calls."""
     recorded = data.draw(facts)
     again = data.draw(st.permutations([*spans, *data.draw(st.lists(st.sampled_from(spans), max_size=5))]))
     recorded_again = data.draw(st.permutations([*recorded, *recorded]))
-    first = roll_up(TASK, spans, Facts(outcomes=tuple(recorded)))
-    second = roll_up(TASK, again, Facts(outcomes=tuple(recorded_again)))
+    measured = data.draw(windows)
+    measured_again = data.draw(st.permutations([*measured, *measured]))
+    first = roll_up(TASK, spans, Facts(outcomes=tuple(recorded), windows=tuple(measured)))
+    second = roll_up(TASK, again, Facts(outcomes=tuple(recorded_again), windows=tuple(measured_again)))
     assert first == second
-    assert call_rows(TASK, spans) == call_rows(TASK, again)
+    assert call_rows(TASK, spans, measured) == call_rows(TASK, again, measured_again)
 
 
 @given(task_spans(), st.data())

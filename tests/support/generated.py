@@ -62,6 +62,7 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
             | st.decimals(0, 1, places=9).map(lambda amount: cost(str(amount)))
         ),
         "energy": draw(energies),
+        "server": draw(st.sampled_from([None, "gpu1", "GPU1:1"])),
         "attempts": draw(st.sampled_from([None, len(attempts) + 1, len(attempts) or 1])),
         "failed_attempts": tuple(attempts),
         "phases": phases,
