@@ -40,7 +40,13 @@ _COMMON_LIMITS: Final = [
         ("tokens-minute", "tokens"),
     )
 ]
-_IDS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
+_MOST_REQUESTS, _REQUESTS_LEFT, _ = _COMMON_LIMITS[0]
+_MOST_TOKENS, _TOKENS_LEFT, _ = _COMMON_LIMITS[1]
+_OTHER_LIMITS: Final = _OF_ANTHROPIC | {name for pair in _COMMON_LIMITS[2:] for name in pair[:2]}
+_MANY: Final = b"9" * 32
+"""More than any limit."""
+_ID_NAME: Final = b"x-request-id"
+_OTHER_IDS: Final = (b"request-id", b"apim-request-id", b"x-amzn-requestid")
 _WAITS: Final = {b"retry-after-ms": 0.001, b"retry-after": 1.0}
 _COST: Final = b"x-litellm-response-cost"
 _PROCESSING: Final = b"openai-processing-ms"
@@ -57,7 +63,8 @@ _NEAR: Final = 10
 _WANTED: Final = frozenset(
     {
         _COST,
-        *_IDS,
+        _ID_NAME,
+        *_OTHER_IDS,
         *_WAITS,
         *_TIMES,
         *_OF_ANTHROPIC,
@@ -92,18 +99,25 @@ def say_headers(
             found = {name: value for _, name, value in headers._list if name in _WANTED}
         if not found:
             return
-        for name in _IDS:
-            if name in found:
-                if _ID.fullmatch(found[name]):
-                    said[attributes.REQUEST_ID] = found[name].decode()
-                break
-        if _COST in found and not refused and answer.cost_usd is None:
+        identity = found.get(_ID_NAME)
+        if identity is None:
+            identity = next((found[name] for name in _OTHER_IDS if name in found), None)
+        if identity is not None and _ID.fullmatch(identity):
+            said[attributes.REQUEST_ID] = identity.decode()
+        if refused:
+            _say_limits(said, found, refused=True)
+            _say_wait(said, found)
+            return
+        if _COST in found and answer.cost_usd is None:
             # 0 beside an answer is a model that the proxy has no price for.
             answer.cost_usd = dollars(found[_COST]) or None
-        _say_limits(said, found, refused)
-        if refused:
-            _say_wait(said, found)
-        elif until_headers_ns is None and _OTHER_TIMES.isdisjoint(found):
+        if (
+            len(found.get(_REQUESTS_LEFT, _MANY)) < len(found.get(_MOST_REQUESTS, b""))
+            or len(found.get(_TOKENS_LEFT, _MANY)) < len(found.get(_MOST_TOKENS, b""))
+            or not _OTHER_LIMITS.isdisjoint(found)
+        ):
+            _say_limits(said, found, refused=False)
+        if until_headers_ns is None and _OTHER_TIMES.isdisjoint(found):
             if _PROCESSING in found:
                 said[_SAID_PROCESSING] = found[_PROCESSING].decode("latin-1")
         elif not _TIMES.isdisjoint(found):

@@ -46,14 +46,6 @@ class Choice(msgspec.Struct):
     matched_stop: msgspec.Raw = msgspec.Raw()
     disaggregated_params: msgspec.Raw = msgspec.Raw()
 
-    @property
-    def tells_engine(self) -> bool:
-        """Whether it has a field that only an engine sends."""
-        message = self.message
-        return bool(
-            self.matched_stop or self.disaggregated_params or (message is not None and message.gen_tokens)
-        )
-
 
 class Groq(msgspec.Struct):
     """Where Groq puts the usage of a stream."""
@@ -70,15 +62,6 @@ class Body(Telling):
     usage: RawUsage | None = None
     service_tier: str | None = None
     error: Any = None
-
-    @property
-    def tells_engine(self) -> bool:
-        """Whether it has fields that only an engine sends: the body is searched for them only then."""
-        return bool(
-            self.tells
-            or (self.usage is not None and self.usage.tells_times)
-            or (self.choices and self.choices[0].tells_engine)
-        )
 
 
 class Delta(msgspec.Struct):
@@ -155,7 +138,7 @@ class Chat(Format):
         read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
-        if read.tells_engine:
+        if _tells_engine(read):
             engines.read_body(body, answer)
 
     def event_reader(self, answer: Answer) -> EventReader:
@@ -214,6 +197,20 @@ def _note_chunk(chunk: Chunk, data: bytes, answer: Answer) -> int:
     if closing:
         engines.read_body(data, answer)
     return tokens
+
+
+def _tells_engine(read: Body) -> bool:
+    """Whether an answer has fields that only an engine sends: it is searched for them only then."""
+    usage, choices = read.usage, read.choices
+    if usage is not None and (usage.queue_time or usage.total_latency or usage.timing_prompt_processing):
+        return True
+    if choices:
+        message = choices[0].message
+        if choices[0].matched_stop or choices[0].disaggregated_params:
+            return True
+        if message is not None and message.gen_tokens:
+            return True
+    return read.tells
 
 
 def _holds_text(content: Any) -> bool:
