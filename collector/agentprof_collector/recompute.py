@@ -11,7 +11,7 @@ import msgspec
 from agentprof.model import EnergyWindow, Facts, OutcomeFact, Span
 from agentprof.pricing.names import server_spellings
 from agentprof.rollup import roll_up, tasks_in
-from agentprof.rollup.joins import call_ids, matches, seeking
+from agentprof.rollup.joins import call_ids, engine_ids, seeking, ties
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreError, TaskNotAddedUp
@@ -123,7 +123,8 @@ def _connected(store: Store, trace_ids: set[str]) -> tuple[set[str], list[Span]]
 
 def _counterparts(spans: Sequence[Span]) -> tuple[set[str], set[str]]:
     """The ids under which calls may stand that engines here served, and engines that served calls here."""
-    return seeking(spans), {one for span in spans if span.call is not None for one in call_ids(span)}
+    sought = {one for span in seeking(spans).spans for one in engine_ids(span)}
+    return sought, {one for span in spans if span.call is not None for one in call_ids(span)}
 
 
 def pairs_of(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
@@ -143,7 +144,7 @@ class _Part(NamedTuple):
 
 
 def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
-    """The traces in groups that have no task in common, and no call and what its engine says of it."""
+    """The traces in groups that have no task in common, and no id of a request."""
     above: dict[str, str] = {}
 
     def top(node: str) -> str:
@@ -154,8 +155,8 @@ def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
 
     for task_id, trace_id in pairs_of(spans):
         above[top(f"task {task_id}")] = top(f"trace {trace_id}")
-    for match in matches(spans):
-        above[top(f"trace {match.engine.trace_id}")] = top(f"trace {match.calls[0].trace_id}")
+    for trace_id, other in ties(spans):
+        above[top(f"trace {trace_id}")] = top(f"trace {other}")
     parts: dict[str, _Part] = {}
     part_of: dict[str, _Part] = {}
     for trace_id in traces:
@@ -179,7 +180,10 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
         + [IMPLICIT_PREFIX + trace_id for part, _ in found for trace_id in part.traces]
     )
     windows = windows_of(store, (span for part, _ in found for span in part.spans))
-    made = [(part.traces, _rows(tasks, outcomes, windows, failed)) for part, tasks in found]
+    made = [
+        (part.traces, _rows(tasks, outcomes, windows, failed, _of_engines(part.spans)))
+        for part, tasks in found
+    ]
     _put(store, made, failed)
     summaries = [row.summary for _, rows in made for row in rows]
     spans_of_task = {task_id: spans for _, tasks in found for task_id, spans in tasks.items()}
@@ -190,12 +194,16 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
 
 def windows_of(store: Store, spans: Iterable[Span]) -> list[EnergyWindow]:
     """The measured energy of endpoints while the calls among the spans ran."""
-    calls = [span for span in spans if span.call is not None and span.call.server is not None]
-    if not calls:
+    servers: set[str] = set()
+    starts, ends = [], []
+    for span in spans:
+        if span.call is not None and span.call.server is not None:
+            servers.add(span.call.server)
+            starts.append(span.start_ns)
+            ends.append(span.start_ns if span.end_ns is None else span.end_ns)
+    if not servers:
         return []
-    servers = {name for span in calls if span.call is not None for name in server_spellings(span.call.server)}
-    ends = [span.start_ns if span.end_ns is None else span.end_ns for span in calls]
-    return store.windows_of(servers, min(span.start_ns for span in calls), max(ends))
+    return store.windows_of({s for name in servers for s in server_spellings(name)}, min(starts), max(ends))
 
 
 def _rows(
@@ -203,25 +211,40 @@ def _rows(
     outcomes: Iterable[OutcomeFact],
     windows: Sequence[EnergyWindow],
     failed: Failed,
+    of_engines: set[tuple[str, str]],
 ) -> list[TaskRow]:
+    """The rows of tasks that are tied together.
+
+    Args:
+        of_engines: spans whose call is looked for by id. They count for every row, whether or not they are part of
+            the task: when a second call with the id comes they are not any more, and that row must hold too.
+    """
     about = tuple(_about(tasks, outcomes))
     rows = []
     for task_id, own in tasks.items():
-        facts = Facts(outcomes=about, windows=tuple(_during(own, windows)) if windows else ())
+        facts = Facts(outcomes=about, windows=tuple(during(own, windows)))
         try:
             summary = roll_up(task_id, own, facts)
         except Exception as error:  # noqa: BLE001
             failed(TaskNotAddedUp(task_id, error))
             continue
-        rows.append(TaskRow(summary=summary, spans=len(own), facts=len(facts.outcomes) + len(facts.windows)))
+        spans = len(of_engines.union(span.key for span in own)) if of_engines else len(own)
+        rows.append(TaskRow(summary=summary, spans=spans, facts=len(facts.outcomes) + len(facts.windows)))
     return rows
 
 
-def _during(spans: Sequence[Span], windows: Iterable[EnergyWindow]) -> Iterator[EnergyWindow]:
-    """The windows that lie in the time of the spans, so that their number is that of the task alone."""
+def _of_engines(spans: Sequence[Span]) -> set[tuple[str, str]]:
+    traces = seeking(spans).traces
+    return {span.key for span in spans if span.trace_id in traces} if traces else set()
+
+
+def during(spans: Sequence[Span], windows: Sequence[EnergyWindow]) -> list[EnergyWindow]:
+    """The windows that lie in the time of a task's spans, so that their number is that of the task alone."""
+    if not windows:
+        return []
     start_ns = min(span.start_ns for span in spans)
     end_ns = max(span.start_ns if span.end_ns is None else span.end_ns for span in spans)
-    return (window for window in windows if window.start_ns < end_ns and window.end_ns > start_ns)
+    return [window for window in windows if window.start_ns < end_ns and window.end_ns > start_ns]
 
 
 def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:
