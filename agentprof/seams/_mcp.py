@@ -47,7 +47,7 @@ _sending: ContextVar[_Sending | None] = ContextVar("agentprof_mcp", default=None
 class _Sending:
     """To whom a call goes."""
 
-    __slots__ = ("allowed", "local")
+    __slots__ = ("allowed", "local", "sent")
 
     def __init__(self, session: Any, runtime: _runtime.Runtime) -> None:
         stream = getattr(session, "_write_stream", None)
@@ -55,6 +55,8 @@ class _Sending:
             stream = getattr(getattr(session, "_dispatcher", None), "_write_stream", None)
         host = _server_of.get(id(stream))
         self.local = host == _THIS_PROGRAM
+        self.sent = False
+        """The call itself has been sent: what follows, such as a look at what the tool may give, is not it."""
         self.allowed = self.local or (host is not None and runtime.settings.propagates_to(host))
 
 
@@ -201,11 +203,14 @@ def _to_send() -> Attachment | None:
     try:
         held = otel_context.get_current()
         sending = _sending.get()
-        context = held if sending is not None and sending.local else _context.hushed(held)
-        own = trace.get_current_span(held).is_recording()
         ours = sending is not None or _context.task_in(held) is not None
-        if ours and not own and (sending is None or not sending.allowed):
+        call = sending if sending is not None and not sending.sent else None
+        context = held if call is not None and call.local else _context.hushed(held)
+        is_sdks_own = trace.get_current_span(held).is_recording()
+        if ours and not is_sdks_own and (call is None or not call.allowed):
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
+        if call is not None:
+            call.sent = True
         return Attachment(context, held) if context is not held else None
     except Exception:
         _guard.failed("what a request to an MCP server carries")
