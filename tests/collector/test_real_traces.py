@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,8 +83,13 @@ def test_single_traces_equal_the_truth(shared: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (shared / "data/traces/truth.jsonl").read_text().splitlines()]
     wrong: dict[str, tuple[Counts, Counts]] = {}
     for number, row in enumerate(rows):
-        found = counts_of(tasks_of(shared / "data/traces" / row["file"], tmp_path / f"{number}.duckdb"))
-        true = truth_of(row)
+        tasks = tasks_of(shared / "data/traces" / row["file"], tmp_path / f"{number}.duckdb")
+        found, true = counts_of(tasks), truth_of(row)
+        if row["source"] == "langfuse-fixtures" and row.get("source_cost_usd"):
+            cost = sum(Decimal(task["cost_usd"] or 0) for task in tasks)
+            assert cost == pytest.approx(Decimal(str(row["source_cost_usd"])), abs=Decimal("1e-11")), row[
+                "key"
+            ]
         verdict = "=" if found == true else EXPLAINED.get(row["key"], "NOT EXPLAINED")
         print(f"{row['source']:20.20} {row['key']:38.38} {tuple(found)!s:42} {tuple(true)!s:42} {verdict}")
         if found != true:
