@@ -15,11 +15,17 @@ from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
-from agentprof.model import Phase, Usage
+from agentprof.engines._times import duration, note
+from agentprof.model import Usage
 
-_PHASES: Final = {"load_duration": "queue", "prompt_eval_duration": "prefill", "eval_duration": "generation"}
-"""Loading includes the wait for a model to run; the wait for one of its slots is in no field."""
-_LONGEST_NS: Final = 10**18
+_PHASES: Final = {
+    "load_duration": "queue",
+    "prompt_eval_duration": "prefill",
+    "eval_duration": "generation",
+    "total_duration": "model",
+}
+"""Loading includes the wait for a model to run; the wait for one of its slots is only in the total."""
+_TIMES: Final = tuple(_PHASES)
 
 
 class Named(msgspec.Struct):
@@ -60,6 +66,7 @@ class Line(msgspec.Struct):
     load_duration: int | None = None
     prompt_eval_duration: int | None = None
     eval_duration: int | None = None
+    total_duration: int | None = None
     error: Any = None
 
 
@@ -133,10 +140,8 @@ def _note(data: bytes, answer: Answer) -> int:
         answer.finish_reasons[0] = line.done_reason
     if line.prompt_eval_count is not None or line.eval_count is not None:
         answer.usage = Usage(input=line.prompt_eval_count, output=line.eval_count)
-    for name, phase in _PHASES.items():
-        ns = getattr(line, name)
-        if ns is not None and 0 <= ns < _LONGEST_NS:
-            answer.phases[phase] = Phase(ns=ns, source="reported", field=name)
+    if line.done:
+        _note_times(line, answer)
     message = line.message
     if message is None:
         return _carried(line.response, line.thinking)
@@ -147,6 +152,18 @@ def _note(data: bytes, answer: Answer) -> int:
             if call.id:
                 answer.tool_ids[place] = call.id
     return CONTENT if message.tool_calls else _carried(message.content, message.thinking)
+
+
+def _note_times(line: Line, answer: Answer) -> None:
+    given = {name: ns for name in _TIMES if (ns := getattr(line, name)) is not None}
+    if not given:
+        return
+    answer.engine = "ollama"
+    if "prompt_eval_duration" not in given and "total_duration" in given:
+        # Older releases leave it out of a prompt that was kept from before: then the rest of the total is no prefill.
+        given.pop("load_duration", None)
+    for name, ns in given.items():
+        note(answer, _PHASES[name], duration(ns, name, 1, answer), name)
 
 
 def _carried(text: Any, thinking: Any) -> int:

@@ -126,10 +126,11 @@ def _rest_before_token(last: _Last, before: dict[str, Phase], rest: int) -> list
         if name in before
     ]
     if queue is not None and prefill is not None:
-        name = "queue" if last.queue_starts_late else "network"
+        away = _away(last, named, rest) if last.queue_starts_late else rest
         return [
             *named,
-            Segment(name, rest, "derived"),
+            Segment("network", away, "derived"),
+            Segment("queue", rest - away, "derived"),
             Segment("queue", queue.ns, queue.source),
             Segment("prefill", prefill.ns, prefill.source),
         ]
@@ -140,12 +141,16 @@ def _rest_before_token(last: _Last, before: dict[str, Phase], rest: int) -> list
     if wait is not None:
         kept = min(wait.ns, rest)
         return [*named, Segment("network", rest - kept, "derived"), Segment("wait", kept, wait.source)]
+    away = _away(last, named, rest)
+    return [*named, Segment("network", away, "derived"), Segment("wait", rest - away, "observed")]
+
+
+def _away(last: _Last, named: list[Segment], rest: int) -> int:
+    """What of the rest was the way there and back: what passed beside the server's whole time, if that is known."""
     model = last.phases.get("model")
-    if model is not None and "network" not in before:
-        # The server's whole time is known: what passed beside it was the way there and back.
-        away = min(max(last.length - last.client_ns - model.ns - sum(s.ns for s in named), 0), rest)
-        return [*named, Segment("network", away, "derived"), Segment("wait", rest - away, "observed")]
-    return [*named, Segment("wait", rest, "observed")]
+    if model is None or "network" in last.phases:
+        return 0
+    return min(max(last.length - last.client_ns - model.ns - sum(segment.ns for segment in named), 0), rest)
 
 
 # --- without one ---------------------------------------------------------------------------------
@@ -160,7 +165,10 @@ def _without_first_token(last: _Last) -> tuple[list[Segment], bool]:
     rest = room - sum(phase.ns for phase in fitted.values())
     segments = [Segment(name, fitted[name].ns, fitted[name].source) for name in names if name in fitted]
     if "generation" in fitted:
-        segments.insert(*_rest_beside_parts(last, fitted, rest))
+        at = sum(name in fitted for name in ("connect", "network"))
+        away, here = _rest_beside_parts(last, fitted, rest, segments[:at])
+        after = at + (here.name == "wait" and "queue" in fitted)
+        segments = [*segments[:at], away, *segments[at:after], here, *segments[after:]]
     elif "model" in last.phases:
         model = last.phases["model"]
         inside = sum(fitted[name].ns for name in parts if name in fitted)
@@ -173,16 +181,16 @@ def _without_first_token(last: _Last) -> tuple[list[Segment], bool]:
     return segments, cut
 
 
-def _rest_beside_parts(last: _Last, fitted: dict[str, Phase], rest: int) -> tuple[int, Segment]:
-    """Where the rest stands, and what it is, where generation is known and perhaps what preceded it."""
-    if "wait" in fitted or ("queue" in fitted and "prefill" in fitted):
-        if last.queue_starts_late and "queue" in fitted:
-            return sum(name in fitted for name in ("connect", "network")), Segment("queue", rest, "derived")
-        return 0, Segment("network", rest, "derived")
-    if "prefill" in fitted or "queue" in fitted:
-        at = sum(name in fitted for name in ("connect", "network", "queue"))
-        return at, Segment("wait", rest, "observed")
-    return 0, Segment("network", rest, "derived")
+def _rest_beside_parts(
+    last: _Last, fitted: dict[str, Phase], rest: int, named: list[Segment]
+) -> tuple[Segment, Segment]:
+    """What of the rest was the way there and back, and what the engine's, where generation is known."""
+    all_known = "wait" in fitted or ("queue" in fitted and "prefill" in fitted)
+    is_settled = all_known and not (last.queue_starts_late and "queue" in fitted)
+    has_part = "queue" in fitted or "prefill" in fitted
+    away = rest if is_settled or not has_part else _away(last, named, rest)
+    name, source = ("queue", "derived") if all_known else ("wait", "observed")
+    return Segment("network", away, "derived"), Segment(name, rest - away, source)
 
 
 def _fit(known: dict[str, Phase], room: int) -> tuple[dict[str, Phase], bool]:

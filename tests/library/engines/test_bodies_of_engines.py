@@ -121,6 +121,16 @@ SAMBANOVA = {
     "completion_tokens_after_first_per_sec": 100.0,
     "is_last_response": True,
 }
+OLLAMA = {
+    "done": True,
+    "total_duration": 1_560_000_000 - 80_000_000,
+    "load_duration": 80_000_000 - 60_000_000,
+    "prompt_eval_count": 300,
+    "prompt_eval_duration": 160_000_000,
+    "eval_count": 128,
+    "eval_duration": 1_270_000_000,
+}
+"""Of 1,480 ms 20 until a model ran and 30 until one of its slots was free."""
 LOCALAI = {"timing_prompt_processing": 160.0, "timing_token_generation": 1270.0}
 
 
@@ -176,6 +186,25 @@ WHOLE: dict[str, tuple[Answer, str, list[tuple[str, int, str]]]] = {
         read({"usage": USAGE | LOCALAI}),
         "localai",
         [("wait", 70, "observed"), ("prefill", 160, "reported"), ("generation", 1270, "reported")],
+    ),
+    # Its total is known, so that the wait for a slot, in no field, is told from the way there.
+    "ollama": (
+        read(OLLAMA, "/api/chat"),
+        "ollama",
+        [
+            ("network", 20, "derived"),
+            ("queue", 50, "derived"),
+            ("prefill", 160, "reported"),
+            ("generation", 1270, "reported"),
+        ],
+    ),
+    # Older releases say nothing of a prompt that was kept from before.
+    "ollama, older, the whole prompt cached": (
+        read(
+            {name: value for name, value in OLLAMA.items() if not name.startswith("prompt_eval")}, "/api/chat"
+        ),
+        "ollama",
+        [("network", 20, "derived"), ("wait", 210, "derived"), ("generation", 1270, "reported")],
     ),
     # What it calls prefill holds the worker's queue: only their sum is known.
     "dynamo": (
@@ -238,7 +267,7 @@ def test_a_whole_answer(answer: Answer, engine: str, expected: list[tuple[str, i
     """The engine by its fields, and the call divided by what it says."""
     assert answer.engine == engine
     assert answer.timing_faults == []
-    assert filled(answer, late=engine == "vllm") == expected
+    assert filled(answer, late=engine in ("vllm", "ollama")) == expected
 
 
 # Of each: the last chunk, and the division of 1,500 ms whose first token came after 230.

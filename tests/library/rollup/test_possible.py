@@ -122,7 +122,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], tuple[str, ...], list[tuple[str, int
     "a derived queue that cannot be": (
         {
             "first_token_ns": 300 * MS,
-            "phases": {"queue": derived(250, "headers - request"), "prefill": told(100, "p")},
+            "phases": {"queue": derived(280, "headers - request"), "prefill": told(100, "p")},
         },
         ("headers - request + p: longer than the time to the first token",),
         [("wait", 200), ("prefill", 100), ("generation", 700)],
@@ -144,6 +144,19 @@ def test_what_cannot_be(
     assert division.faults == faults
     assert [(segment.name, segment.ns // MS) for segment in division.segments] == expected
     assert not division.overflow
+
+
+def test_a_derived_figure_of_a_busy_client() -> None:
+    """Stamps are late by a little: what is derived from them is shortened by so much, and is no fault."""
+    phases = {"queue": derived(220, "headers - request"), "prefill": told(100, "p")}
+    division = fill_phases(Call(first_token_ns=300 * MS, phases=phases), 1_000 * MS)
+    assert division.faults == ()
+    assert not division.overflow
+    assert [(segment.name, segment.ns // MS) for segment in division.segments] == [
+        ("queue", 200),
+        ("prefill", 100),
+        ("generation", 700),
+    ]
 
 
 @pytest.mark.parametrize("excess_ms", [1, 5])
