@@ -4,11 +4,9 @@ import asyncio
 import importlib.metadata
 import inspect
 import json
-import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from support.agent_loops import MODEL, USER, asking, use
 from support.mcp_raw import RawServer
+from support.mcp_styles import carried, over_http, over_stdio
 from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
@@ -32,7 +31,7 @@ from mcp.client.stdio import stdio_client  # noqa: E402 (before agentprof is swi
 
 VERSION = tuple(map(int, importlib.metadata.version("mcp").split(".")[:2]))
 SELF_TRACING = VERSION >= (2, 0)
-STREAMABLE = VERSION >= (1, 10)
+STREAMABLE = VERSION >= (1, 8)
 SERVER = Path(__file__).parents[2] / "support" / "mcp_server.py"
 RAW = SERVER.with_name("mcp_raw.py")
 BESIDE = SERVER.with_name("mcp_beside.py")
@@ -45,30 +44,6 @@ def nothing_fails_inside() -> Iterator[None]:
     before = _guard.counts()
     yield
     assert _guard.counts() == before
-
-
-@asynccontextmanager
-async def over_stdio(program: Path, *args: str) -> AsyncIterator[Any]:
-    """A session with a server that is a child of the test."""
-    parameters = mcp.StdioServerParameters(
-        command=sys.executable, args=[str(program), *args], env=dict(os.environ)
-    )
-    async with stdio_client(parameters) as streams, mcp.ClientSession(*streams) as session:
-        await session.initialize()
-        yield session
-
-
-@asynccontextmanager
-async def over_http(url: str) -> AsyncIterator[Any]:
-    """A session with a server that listens."""
-    from mcp.client import streamable_http
-
-    connect = (
-        getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
-    )
-    async with connect(url) as streams, mcp.ClientSession(*streams[:2]) as session:
-        await session.initialize()
-        yield session
 
 
 def lines(file: Path) -> list[Any]:
@@ -321,19 +296,8 @@ def test_what_a_server_over_stdio_gets(tmp_path: Path) -> None:
     with capture() as captured:
         with_us, joined = run("with")
     assert with_us == without
-    told = 0
-    for message in joined:
-        meta = (message.get("params") or {}).get("_meta", {})
-        for name in ("traceparent", "baggage"):
-            if meta.pop(name, None) is not None:
-                assert message["method"] == "tools/call"
-                told += 1
-        if not meta and "_meta" in (message.get("params") or {}):
-            del message["params"]["_meta"]
-    assert told == 6
-    for message in plain:
-        if (message.get("params") or {}).get("_meta") == {}:
-            del message["params"]["_meta"]
+    assert carried(joined) == [{"traceparent", "baggage"}] * 3
+    assert carried(plain) == [set()] * 3
     assert joined == plain
     assert "secret" not in "".join(span.to_json() for span in captured.spans)
 
