@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -32,11 +33,16 @@ COMBINATIONS = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
-    """One model endpoint for all trials, where it is always the same second: errors quote all headers."""
+    """One model endpoint for all trials, where it is always the same second: errors quote all headers.
+
+    Nobody waits a second after a broken connection, as cohere does.
+    """
     with pytest.MonkeyPatch.context() as patching, ModelServer() as running:
         patching.setattr(
             BaseHTTPRequestHandler, "date_time_string", lambda self: "Sun, 01 Nov 2026 00:00:00 GMT"
         )
+        if find_spec("cohere") is not None:
+            patching.setattr("cohere.core.http_client.INITIAL_RETRY_DELAY_SECONDS", 0.001)
         yield running
 
 
