@@ -15,11 +15,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
-from support.collecting import agent_request, collecting
+from support.collecting import PRICER, agent_request, collecting
+from support.raw import SECOND, T0, call_span, task_span
 
 from agentprof.model import OutcomeFact
 from agentprof_collector.collect.collector import Hooks
 from agentprof_collector.collect.lockfile import read_lock
+from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.stores import open_store
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -130,6 +132,46 @@ def test_an_outcome_recorded_here_is_in_the_summary_at_once() -> None:
         task = collector.store.task(task_id)
     assert task is not None
     assert (task.outcome, task.score) == ("failure", 0.25)
+
+
+def test_energy_that_is_sent_is_in_the_summary_of_its_time() -> None:
+    """Of a task that was added up before; what cannot be a window is refused, and nothing of its request is kept."""
+    with collecting() as collected:
+        collector = collected.collector
+        more = {"server__address": "gpu1", "server__port": 8000}
+        pipeline = Pipeline(collector.store, PRICER)
+        pipeline.accept([task_span("1" * 32, "t"), call_span("1" * 32, "t", "c", **more)])
+        pipeline.recompute()
+        good = {
+            "server": "gpu1",
+            "node": "n",
+            "start_ns": T0,
+            "end_ns": T0 + 4 * SECOND,
+            "energy_uj": 800 * 10**6,
+        }
+        good |= {"running_low": 1, "running_high": 2}
+
+        def post(*windows: dict[str, object]) -> tuple[int, str]:
+            sent = json.dumps({"windows": windows}).encode()
+            status, body = ask(collector.url, "/api/v1/energy", sent, content_type="application/json")
+            return status, body.decode()
+
+        for wrong in (
+            {"end_ns": T0},
+            {"energy_uj": -1},
+            {"running_high": 0},
+            {"server": ""},
+            {"start_ns": -1},
+        ):
+            status, said = post(good, good | wrong)
+            assert (status, "windows[1]: expected" in said) == (400, True), said
+        assert post(good, {"server": "gpu1"})[0] == 400
+        assert collector.store.windows_of(["gpu1"], 0, 2**62) == []
+        assert post(good) == (200, '{"schema":1,"windows":1}')
+        collector.up_to_date(["t"])
+        task = collector.store.task("t")
+    assert task is not None
+    assert task.energy_j == {"low": 100.0, "high": 200.0}
 
 
 def test_it_says_how_it_is() -> None:
