@@ -57,6 +57,7 @@ TRIED: Final = {
     "ollama": ("0.1.9", "0.6.3"),
     "boto3": ("1.28.57", "1.44.8"),
     "litellm": ("1.75.8", "1.110.2"),
+    "mcp": ("1.4.1", "2.3.0"),
 }
 """The oldest and the newest version whose calls were tried in every style, by package: docs/supported.md."""
 

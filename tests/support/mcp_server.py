@@ -4,8 +4,6 @@ Writes a line of JSON for each span it makes, and for each message its tools got
 port first.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -50,6 +48,7 @@ class Write(SpanProcessor):
 
 
 def _server(file: Write) -> Any:
+    # Some versions look at the annotations of tools as they stand: no postponed ones here.
     try:
         from mcp.server.mcpserver import MCPServer as Server
     except ImportError:
