@@ -226,7 +226,7 @@ def test_b1_streams_of_litellm_keep_their_type(
         return stream, [piece async for piece in stream]
 
     if is_async:
-        stream, pieces = asyncio.run(ask())
+        stream, pieces = litellm_calls.run(ask())
     else:
         stream = litellm.completion(**asked)
         pieces = list(stream)

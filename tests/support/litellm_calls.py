@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any
 
@@ -69,9 +71,25 @@ def library() -> Any:
     return module
 
 
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Like `asyncio.run`; what the library keeps open for other calls is closed with the loop."""
+
+    async def run_and_close() -> Any:
+        try:
+            return await work
+        finally:
+            close = getattr(library(), "close_litellm_async_clients", None)  # in later versions
+            if close is not None:
+                await close()
+
+    return asyncio.run(run_and_close())
+
+
 def arguments(provider: str, url: str) -> dict[str, Any]:
     """A call to this server."""
     asked = {"model": MODELS[provider], "api_base": url, "api_key": "secret-key", "messages": list(MESSAGES)}
+    if provider == "gemini":  # older versions add no path of their own
+        asked["api_base"] += "/models/gemini-2.5-flash"
     if provider == "bedrock":
         del asked["api_base"], asked["api_key"]
         asked |= {

@@ -1,6 +1,5 @@
 """LiteLLM: the program and the server see the same with and without agentprof, by whatever it sends through."""
 
-import asyncio
 import gc
 import inspect
 import pickle
@@ -53,7 +52,7 @@ def trial(server: ModelServer, provider: str, outcome: str, is_async: bool, stre
     seen: list[Any] = []
     try:
         if is_async:
-            asyncio.run(_take_async(litellm, asked, outcome, seen))
+            litellm_calls.run(_take_async(litellm, asked, outcome, seen))
         else:
             _take(litellm.completion(**asked), stream, outcome, seen)
     except Exception as error:  # noqa: BLE001
