@@ -124,6 +124,8 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     "/converse-stream": "bedrock:Converse",
     "/invoke": "bedrock_invoke:Invoke",
     "/invoke-with-response-stream": "bedrock_invoke:Invoke",
+    ":rawPredict": "vertex_publishers:Publishers",
+    ":streamRawPredict": "vertex_publishers:Publishers",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""

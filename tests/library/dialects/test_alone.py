@@ -44,6 +44,7 @@ PROGRAM = """
         "/v1/chat": {"meta": {"tokens": {"input_tokens": 7, "output_tokens": 2}}},
         "/v2/embed": {"meta": {"billed_units": {"input_tokens": 7}}},
         "/model/m/converse": {"usage": {"inputTokens": 7, "outputTokens": 2}},
+        "/publishers/p/models/m:rawPredict": {"usage": {"input_tokens": 7, "output_tokens": 2}},
         "/model/m/invoke": {"usage": {"input_tokens": 7, "output_tokens": 2}},
     }
     read, names = {}, set()
