@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
@@ -38,14 +38,18 @@ class Check(msgspec.Struct, frozen=True):
     """What to do; None: nothing."""
 
 
-def all_checks() -> Iterator[Check]:
-    """Everything, in the order it is shown."""
+def all_checks(packages: Collection[str] = ()) -> Iterator[Check]:
+    """Everything, in the order it is shown.
+
+    Args:
+        packages: Of what calls models only these; empty: all that are installed.
+    """
     yield Check("agentprof", "ok", f"{__version__}, Python {sys.version.split()[0]} at {sys.executable}")
     yield from owners()
     yield from extras()
     yield from variables()
     yield collector()
-    yield from sdks()
+    yield from sdks(packages)
 
 
 def owners() -> Iterator[Check]:
@@ -135,9 +139,9 @@ def collector() -> Check:
     )
 
 
-def sdks() -> Iterator[Check]:
+def sdks(only: Collection[str] = ()) -> Iterator[Check]:
     """What is installed, whether agentprof records it, and whether that works."""
-    for name in sorted(SDKS, key=lambda name: (name in WITHOUT_MODELS, name)):
+    for name in sorted(only or SDKS, key=lambda name: (name in WITHOUT_MODELS, name)):
         version = version_of(name)
         if version is None:
             continue

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from agentprof._doctor.checks import Check, all_checks
+from agentprof._run.sdks import SDKS
 
 _SIGNS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
@@ -19,6 +21,7 @@ plain and instrumented. Nothing leaves the machine but an empty request to the c
 _EXAMPLES = """\
 Examples:
     agentprof doctor
+    agentprof doctor openai httpx2
     agentprof doctor --json | jq '.checks[] | select(.state == "bad")'"""
 
 
@@ -34,12 +37,21 @@ def main(arguments: Sequence[str]) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "package", nargs="*", help="try only these of the SDKs and HTTP clients that are installed"
+    )
     parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document")
     try:
         asked = parser.parse_args(list(arguments))
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 2
-    checks = all_checks()
+    unknown = sorted(set(asked.package) - SDKS.keys())
+    if unknown:
+        print(
+            f"agentprof doctor: unknown: {', '.join(unknown)}. Known are {', '.join(SDKS)}.", file=sys.stderr
+        )
+        return 2
+    checks = all_checks(asked.package)
     return _as_json(list(checks)) if asked.as_json else _as_text(checks)
 
 

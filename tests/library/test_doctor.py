@@ -29,9 +29,9 @@ def doctor(*options: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def checks(**environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+def checks(*packages: str, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """Exit code and checks by name."""
-    code, text = doctor("--json", **environment)
+    code, text = doctor("--json", *packages, **environment)
     document = json.loads(text)
     assert document["schema"] == 1
     return code, {check["name"]: check for check in document["checks"]}
@@ -54,7 +54,7 @@ def test_a_sound_environment() -> None:
 
 def test_a_disabled_sdk_is_found() -> None:
     """By the variable, and by calls that are not recorded; the exit code says that something is wrong."""
-    code, found = checks(OTEL_SDK_DISABLED="true")
+    code, found = checks("openai", OTEL_SDK_DISABLED="true")
     assert code == 1
     assert found["variable OTEL_SDK_DISABLED"]["state"] == "bad"
     openai = found[f"openai {metadata.version('openai')}"]
@@ -65,7 +65,7 @@ def test_a_disabled_sdk_is_found() -> None:
 def test_an_sdk_that_does_not_work_is_found(tmp_path: Path) -> None:
     """With the name of its error."""
     (tmp_path / "openai.py").write_text("raise OSError('broken')")
-    code, found = checks(PYTHONPATH=str(tmp_path))
+    code, found = checks("openai", PYTHONPATH=str(tmp_path))
     openai = found[f"openai {metadata.version('openai')}"]
     assert (code, openai["found"]) == (1, "failed: OSError")
 
@@ -82,7 +82,7 @@ def test_a_version_outside_those_that_are_supported(version: str, how: str, tmp_
     info = tmp_path / f"openai-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: openai\nVersion: {version}\n")
-    code, found = checks(PYTHONPATH=str(tmp_path))
+    code, found = checks("openai", PYTHONPATH=str(tmp_path))
     check = found[f"openai {version}"]
     assert (code, check["state"]) == (0, "note")
     assert check["found"].startswith(f"{how}; one call, the same for the program, recorded")
@@ -99,7 +99,7 @@ def test_another_owner_of_the_name_is_found(owns: str, tmp_path: Path) -> None:
         (info / "RECORD").write_text("agentprof/__init__.py,,\n")
     else:
         (info / "entry_points.txt").write_text("[console_scripts]\nagentprof = another:main\n")
-    code, found = checks(PYTHONPATH=str(tmp_path))
+    code, found = checks("openai", PYTHONPATH=str(tmp_path))
     check = found[f"{owns} agentprof"]
     assert (code, check["state"], check["found"]) == (1, "bad", "also installed by another")
 
@@ -107,6 +107,7 @@ def test_another_owner_of_the_name_is_found(owns: str, tmp_path: Path) -> None:
 def test_the_text_says_the_same_and_no_secret() -> None:
     """Values of variables are shown, but not those that may hold a key."""
     code, text = doctor(
+        "openai",
         OTEL_EXPORTER_OTLP_HEADERS="authorization=canary",
         OTEL_SERVICE_NAME="mine",
         OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
@@ -119,3 +120,19 @@ def test_the_text_says_the_same_and_no_secret() -> None:
         "note  collector: http://127.0.0.1:9/v1/traces does not take spans (ConnectionRefusedError)\n" in text
     )
     assert "ok    openai " in text
+
+
+def test_only_some_are_tried() -> None:
+    """Those that are named, of which a wrong name is said with the right ones."""
+    code, found = checks("httpx", "openai")
+    tried = [name.partition(" ")[0] for name, check in found.items() if "one call" in check["found"]]
+    assert (code, tried) == (0, ["openai", "httpx"])
+    done = subprocess.run(
+        [sys.executable, "-m", "agentprof", "doctor", "opneai"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("agentprof doctor: unknown: opneai. Known are openai, anthropic, ")
