@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from typing import Final, NamedTuple
-
-import msgspec
 
 from agentprof.model import Span
 from agentprof.rollup.tree import Node, Tree
@@ -20,13 +16,12 @@ SHORTEST: Final = 8
 REPORTS: Final = 16
 """Spans of calls with one id that may be reports of one call; of more none is."""
 
-NESTED: Final = 64
-"""How far above an engine's span in its own trace what carried its request is looked for."""
+MOST_TRACES: Final = 8
+"""Traces of engines that may tell of one call; more say that the id tells no request from another."""
 
 _KIND = re.compile(r"^(?:chatcmpl|cmpl|resp|embd)[-_]")
 _INDEX = re.compile(r"-\d{1,4}$")
 _TOLERANCE_NS: Final = 5_000_000
-_TRANSPARENT = frozenset({"other", "evidence"})
 # Who never runs an engine that its customers can look into; their ids are many.
 _HOSTED = re.compile(
     r"(?:^|\.)(?:openai\.com|anthropic\.com|googleapis\.com|amazonaws\.com|azure\.com)(?::\d+)?$"
@@ -70,14 +65,24 @@ def _distinct(ids: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in ids if one is not None and len(one) >= SHORTEST))
 
 
-def seeking(spans: Iterable[Span]) -> set[str]:
-    """The ids of engine spans that are in no trace of a client, as far as these spans tell."""
-    spans = list(spans)
-    engines = [(span.trace_id, ids) for span in spans if (ids := engine_ids(span))]
-    if not engines:
-        return set()
-    called = {span.trace_id for span in spans if span.call is not None and span.engine is None}
-    return {one for trace_id, ids in engines if trace_id not in called for one in ids}
+def seeking(spans: Iterable[Span]) -> list[Span]:
+    """The engines' requests whose call is looked for by id: no trace of a client reached them, so they have no parent.
+
+    Whether one is sought by its id does not change with what arrives later.
+    """
+    return [span for span in spans if span.engine is not None and span.parent_id is None and engine_ids(span)]
+
+
+def ties(spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    """Pairs of traces that share an id of a request, whether or not it says which call was served."""
+    first: dict[str, str] = {}
+    for span in seeking(spans):
+        for one in engine_ids(span):
+            yield span.trace_id, first.setdefault(one, span.trace_id)
+    for span in spans if first else ():
+        for one in call_ids(span):
+            if one in first:
+                yield span.trace_id, first[one]
 
 
 class Match(NamedTuple):
@@ -87,79 +92,55 @@ class Match(NamedTuple):
     calls: Sequence[Span]
 
 
-def matches(spans: Sequence[Span]) -> Iterator[Match]:
+def matches(spans: Sequence[Span]) -> list[Match]:
     """The engine spans whose call is found by id alone: several reports of one call are one call."""
-    engines = [span for span in spans if span.engine is not None and engine_ids(span)]
+    engines = seeking(spans)
     if not engines:
-        return
-    called = {span.trace_id for span in spans if span.call is not None and span.engine is None}
+        return []
     by_id: dict[str, list[Span]] = {}
     for span in spans:
         for one in call_ids(span):
             by_id.setdefault(one, []).append(span)
+    found: list[Match] = []
+    served: dict[Key, set[str]] = {}
     for engine in engines:
-        if engine.trace_id in called:
-            continue
-        found = {
+        reports = {
             span.key: span
             for one in engine_ids(engine)
-            if len(reports := by_id.get(one, ())) <= REPORTS
-            for span in reports
+            if len(known := by_id.get(one, ())) <= REPORTS
+            for span in known
         }
-        if found and _are_one(list(found.values())):
-            yield Match(engine, list(found.values()))
+        if reports and _are_one(list(reports.values())):
+            match = Match(engine, [reports[key] for key in sorted(reports)])
+            found.append(match)
+            served.setdefault(match.calls[0].key, set()).add(engine.trace_id)
+    return [match for match in found if len(served[match.calls[0].key]) <= MOST_TRACES]
 
 
-class Adopted(NamedTuple):
-    """A span of an engine's trace that belongs to a call elsewhere."""
-
-    span: Span
-    """Without a parent where that one stays behind."""
-    call: Span
-
-
-def adopted(kept: Sequence[Span], owner: Mapping[Key, str | None]) -> dict[Key, Adopted]:
-    """The spans that follow a call of another trace: an engine's own, what is below it, and what carried it."""
-    found: dict[Key, Adopted] = {}
-    matched = list(matches(kept))
+def adopted(kept: Sequence[Span], owner: Mapping[Key, str | None]) -> dict[Key, Span]:
+    """For every span that follows a call, an engine's own and all below it: a report of that call."""
+    found: dict[Key, Span] = {}
+    matched = matches(kept)
     if not matched:
         return found
-    by_key = {span.key: span for span in kept}
+    traces = {match.engine.trace_id for match in matched}
     below: dict[Key, list[Span]] = {}
     for span in kept:
-        below.setdefault((span.trace_id, span.parent_id or ""), []).append(span)
-    requests = Counter(match.engine.trace_id for match in matched)
+        if span.trace_id in traces:
+            below.setdefault((span.trace_id, span.parent_id or ""), []).append(span)
     for engine, calls in matched:
-        top = engine if requests[engine.trace_id] > 1 else _outermost(engine, by_key, owner)
-        todo = [msgspec.structs.replace(top, parent_id=None)]
+        todo = [engine]
         while todo:
             span = todo.pop()
             if span.key not in found and owner.get(span.key) is None:
-                found[span.key] = Adopted(span, calls[0])
+                found[span.key] = calls[0]
                 todo += below.get(span.key, ())
     return found
 
 
-def _outermost(engine: Span, by_key: Mapping[Key, Span], owner: Mapping[Key, str | None]) -> Span:
-    """What stands above an engine's only request in its own trace and carried it there."""
-    top, seen = engine, {engine.key}
-    while (above := by_key.get((top.trace_id, top.parent_id or ""))) is not None and above.key not in seen:
-        if len(seen) > NESTED:
-            break
-        if above.kind not in _TRANSPARENT or owner.get(above.key) is not None:
-            break
-        seen.add(above.key)
-        top = above
-    return top
-
-
 def hang_by_id(tree: Tree) -> None:
-    """Hang engine spans that stand below no call from the one call that has their id."""
-    alone = [
-        node
-        for node in tree.of_kind("model")
-        if node.span.engine is not None and engine_ids(node.span) and _is_alone(node)
-    ]
+    """Hang engine spans that have no parent from the one call that has their id."""
+    alone = [node for node in tree.of_kind("model") if node.span.engine is not None and seeking([node.span])]
     if not alone:
         return
     by_id: dict[str, dict[Key, Node]] = {}
@@ -168,10 +149,15 @@ def hang_by_id(tree: Tree) -> None:
             by_id.setdefault(one, {})[node.span.key] = node
     moved = False
     for node in alone:
-        found = {key: call for one in engine_ids(node.span) for key, call in by_id.get(one, {}).items()}
+        found = {
+            key: call
+            for one in engine_ids(node.span)
+            if len(by_id.get(one, ())) <= REPORTS
+            for key, call in by_id.get(one, {}).items()
+        }
         reports = list(found.values())
         if reports and _are_one([call.span for call in reports]):
-            _top(node).parent = min(reports, key=lambda call: (call.end - call.start, call.order))
+            node.parent = min(reports, key=lambda call: (call.end - call.start, call.order))
             moved = True
     if moved:
         tree.relink()
@@ -184,19 +170,3 @@ def _are_one(reports: Sequence[Span]) -> bool:
     ends = [(span.start_ns, span.end_ns if span.end_ns is not None else span.start_ns) for span in reports]
     start, end = min(ends, key=lambda times: times[1] - times[0])
     return all(begin - _TOLERANCE_NS <= start and end <= stop + _TOLERANCE_NS for begin, stop in ends)
-
-
-def _is_alone(node: Node) -> bool:
-    """Nothing but what is transparent above, in the engine's own trace."""
-    above = islice(node.ancestors(), NESTED)
-    return all(one.kind in _TRANSPARENT or one.parent is None for one in above)
-
-
-def _top(node: Node) -> Node:
-    """The outermost span of the engine's trace that is in the tree."""
-    top = node
-    for above in islice(node.ancestors(), NESTED):
-        if above.parent is None:
-            break
-        top = above
-    return top

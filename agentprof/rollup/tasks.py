@@ -33,8 +33,7 @@ def tasks_in(spans: Iterable[Span]) -> dict[str, list[Span]]:
     followers = adopted(kept, owner)
     for span in kept:
         trace_id, task_id = span.trace_id, owner.get((span.trace_id, span.span_id))
-        if followers and (follower := followers.get(span.key)) is not None:
-            span, call = follower
+        if followers and (call := followers.get(span.key)) is not None:
             trace_id, task_id = call.trace_id, owner.get(call.key)
         if task_id is None:
             unclaimed.setdefault(trace_id, []).append(span)

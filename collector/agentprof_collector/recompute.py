@@ -123,7 +123,7 @@ def _connected(store: Store, trace_ids: set[str]) -> tuple[set[str], list[Span]]
 
 def _counterparts(spans: Sequence[Span]) -> tuple[set[str], set[str]]:
     """The ids under which calls may stand that engines here served, and engines that served calls here."""
-    sought = {one for span in seeking(spans).spans for one in engine_ids(span)}
+    sought = {one for span in seeking(spans) for one in engine_ids(span)}
     return sought, {one for span in spans if span.call is not None for one in call_ids(span)}
 
 
@@ -234,7 +234,7 @@ def _rows(
 
 
 def _of_engines(spans: Sequence[Span]) -> set[tuple[str, str]]:
-    traces = seeking(spans).traces
+    traces = {span.trace_id for span in seeking(spans)}
     return {span.key for span in spans if span.trace_id in traces} if traces else set()
 
 

@@ -19,7 +19,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
     summary: TaskSummary
     spans: int
-    """Distinct spans the summary was made from."""
+    """Distinct spans the summary was made from, and those of engines that share an id with a call of it."""
     facts: int
     """Recorded facts the summary was made from."""
 
@@ -97,7 +97,8 @@ class Store(Protocol):
     def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
         """The traces in which a call, or a span of an engine, has one of the ids (`agentprof.rollup.joins`).
 
-        An id that stands in more than `ids.MOST_TRACES` traces names none; other traces may be among the answers.
+        Of an id that stands in many traces the first `ids.FIRST_TRACES`, in order: enough to see that it tells no
+        request from another. Other traces may be among the answers.
 
         Args:
             call_ids: looked for among the ids of calls.

@@ -27,10 +27,19 @@ from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.clickhouse_questions import GroupQuestions, list_question
 from agentprof_collector.stores.clickhouse_rows import FIGURE_TYPES, span_columns, task_columns
 from agentprof_collector.stores.group_answers import group_sums
-from agentprof_collector.stores.ids import MOST_TRACES, hashes, id_rows
+from agentprof_collector.stores.ids import FIRST_TRACES, hashes, id_rows
 
 _T = TypeVar("_T")
-_TABLES: Final = ("spans", "task_traces", "call_ids", "engine_ids", "outcomes", "energy_windows", "added_up", "tasks")
+_TABLES: Final = (
+    "spans",
+    "task_traces",
+    "call_ids",
+    "engine_ids",
+    "outcomes",
+    "energy_windows",
+    "added_up",
+    "tasks",
+)
 
 _decode_span = msgspec.json.Decoder(Span).decode
 _decode_summary = msgspec.json.Decoder(TaskSummary).decode
@@ -103,11 +112,12 @@ class ClickHouseStore:
         found: set[str] = set()
         for table, ids in (("call_ids", call_ids), ("engine_ids", engine_ids)):
             sql = (
-                f"SELECT DISTINCT arrayJoin(traces) FROM (SELECT groupUniqArray(trace_id) AS traces FROM {table} "
-                f"WHERE id IN {{ids:Array(UInt64)}} GROUP BY id HAVING length(traces) <= {MOST_TRACES})"
+                "SELECT DISTINCT arrayJoin(arraySlice(arraySort(traces), 1, {first:UInt8})) FROM "
+                f"(SELECT groupUniqArray(trace_id) AS traces FROM {table} "
+                "WHERE id IN {ids:Array(UInt64)} GROUP BY id)"
             )
             if ids:
-                found |= {row[0] for row in self._ask(sql, ids=hashes(ids))}
+                found |= {row[0] for row in self._ask(sql, ids=hashes(ids), first=FIRST_TRACES)}
         return found
 
     def arrived_since(self, arrived_ns: int) -> set[str]:

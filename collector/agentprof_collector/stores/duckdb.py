@@ -32,7 +32,7 @@ from agentprof_collector.stores.duckdb_rows import (
 )
 from agentprof_collector.stores.duckdb_schema import prepare, sql
 from agentprof_collector.stores.group_answers import group_sums
-from agentprof_collector.stores.ids import MOST_TRACES, hashes, id_rows
+from agentprof_collector.stores.ids import FIRST_TRACES, hashes, id_rows
 from agentprof_collector.stores.recent import RecentBatches
 
 
@@ -99,7 +99,7 @@ class DuckDbStore:
         found: set[str] = set()
         for name, ids in (("select_call_ids", call_ids), ("select_engine_ids", engine_ids)):
             if ids and (ids is call_ids or self._holds_engines):
-                found.update(self._ask(name, ids=hashes(ids), most=MOST_TRACES))
+                found.update(self._ask(name, ids=hashes(ids), first=FIRST_TRACES))
         return found
 
     def arrived_since(self, arrived_ns: int) -> set[str]:

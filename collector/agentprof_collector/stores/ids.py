@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from agentprof.model import Span
-from agentprof.rollup.joins import call_ids, engine_ids
+from agentprof.rollup.joins import MOST_TRACES, call_ids, engine_ids, seeking
 
-MOST_TRACES: Final = 8
-"""An id that stands in more traces tells no request from another, as where a server gives all the same."""
+FIRST_TRACES: Final = MOST_TRACES + 1
+"""How many of the traces of an id are looked at; see `agentprof.rollup.joins.MOST_TRACES`."""
 
 Row = tuple[int, str]
 
@@ -31,7 +31,7 @@ def id_rows(spans: Iterable[Span]) -> IdRows:
             continue
         for one in call_ids(span):
             calls[hashed(one), span.trace_id] = None
-        if span.engine is not None:
+        if span.engine is not None and seeking([span]):
             for one in engine_ids(span):
                 engines[hashed(one), span.trace_id] = None
     return IdRows(list(calls), list(engines))

@@ -12,7 +12,7 @@ from agentprof.model import Call, Phase, Span, TaskMark
 from agentprof.summary import TaskSummary
 from agentprof_collector.recompute import pairs_of, recompute
 from agentprof_collector.stores import Store
-from agentprof_collector.stores.ids import MOST_TRACES
+from agentprof_collector.stores.ids import FIRST_TRACES
 
 OpenStore = Callable[[], AbstractContextManager[Store]]
 
@@ -83,12 +83,36 @@ class StoreJoins:
         assert store.traces_by_id([ID, "x"], [ID, "0f3a9c1d", "x"]) == {"t1", "e1", "e2"}
         assert store.traces_by_id([], []) == set()
 
-    def test_an_id_of_many_traces_names_none(self, store: Store) -> None:
-        """As where a server gives every answer the same; others are found beside it."""
-        store.add_spans([the_call(f"t{n}") for n in range(MOST_TRACES)], [])
-        assert len(store.traces_by_id([ID], [])) == MOST_TRACES
-        store.add_spans([the_call("more"), the_call("other", "chatcmpl-other")], [])
-        assert store.traces_by_id([ID, "chatcmpl-other"], []) == {"other"}
+    def test_of_an_id_of_many_traces_the_first_are_found(self, store: Store) -> None:
+        """As where a server gives every answer the same; those of other ids are found beside them."""
+        names = [f"t{number:02}" for number in range(3 * FIRST_TRACES)]
+        for _ in range(2):
+            store.add_spans([the_call(name) for name in reversed(names)], [])
+        store.add_spans([the_call("other", "chatcmpl-other")], [])
+        assert store.traces_by_id([ID, "chatcmpl-other"], []) == {"other", *names[:FIRST_TRACES]}
+
+    def test_an_id_that_many_requests_have_joins_none_of_them(self, store: Store) -> None:
+        """Whichever comes when: each task stays what it was, and the engine's spans stay alone."""
+        for number in range(2 * FIRST_TRACES):
+            arrives(store, the_task(f"t{number:02}", f"a{number}"), the_call(f"t{number:02}"))
+            arrives(store, served(f"e{number:02}"))
+        assert len(store.tasks()) == 4 * FIRST_TRACES
+        for number in range(2 * FIRST_TRACES):
+            found = store.task(f"a{number}")
+            assert found is not None
+            assert found.trace_ids == [f"t{number:02}"]
+
+    def test_a_second_call_with_the_id_parts_what_was_joined(self, store: Store) -> None:
+        """Nothing says any more which of them was served; what comes later of the first still counts."""
+        arrives(store, the_task(), the_call(), served())
+        assert only_task(store).timeline_ns["prefill"] == 50
+        arrives(store, the_task("t2", "b"), the_call("t2"))
+        assert {summary.task_id for summary in store.tasks()} == {"a", "b", "trace:e1"}
+        later = msgspec.structs.replace(the_call(response_id=None), span_id="later")
+        arrives(store, later)
+        first = store.task("a")
+        assert first is not None
+        assert (first.calls, first.timeline_ns["prefill"]) == (2, 0)
 
     def test_ids_go_with_their_traces(self, store: Store) -> None:
         """What is forgotten is not found any more."""

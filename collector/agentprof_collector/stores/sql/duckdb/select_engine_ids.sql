@@ -1,5 +1,6 @@
--- An id of many traces names none.
+-- Of an id of many traces the first ones.
 SELECT DISTINCT unnest(traces) FROM (
-    SELECT list(DISTINCT trace_id) AS traces FROM engine_ids
-    WHERE id IN (SELECT unnest($ids::UBIGINT[])) GROUP BY id HAVING count(DISTINCT trace_id) <= $most
+    SELECT min(trace_id, $first) AS traces FROM (
+        SELECT DISTINCT id, trace_id FROM engine_ids WHERE id IN (SELECT unnest($ids::UBIGINT[]))
+    ) GROUP BY id
 );
