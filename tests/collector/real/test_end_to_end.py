@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import urllib.parse
+import urllib.request
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.late_engine import JOINED, MS, the_client, the_engine
 from support.real_programs import (
     ROOT,
     AgentprofCollector,
@@ -96,6 +99,31 @@ def test_program_collector_and_jaeger_say_the_same(
                 (phase,) = (span for span in below if span["name"] == name)
                 assert duration(phase) / 1e9 == pytest.approx(call["attributes"][a.PHASE + name], abs=1e-5)
                 assert phase["attributes"][a.PHASE_SPAN_SOURCE] == call["attributes"][a.PHASE_SOURCE + name]
+
+
+def test_what_an_engine_says_after_the_call_is_in_jaeger(chain: Chain) -> None:
+    """Its spans come to the collector in a trace of their own; the call is drawn once, divided by them."""
+    trace_id = uuid.uuid4().hex
+    for body in the_client(trace_id, "late engine"):
+        post(f"{chain.otelcol.http}/v1/traces", body)
+    eventually(lambda: chain.agentprof.task("late engine"), "the task")
+    post(f"{chain.otelcol.http}/v1/traces", the_engine(uuid.uuid4().hex, ""))
+
+    def drawn() -> list[dict[str, Any]] | None:
+        spans = [span for span in chain.jaeger.spans(trace_id) if a.PHASE_SPAN_NAME in span["attributes"]]
+        return sorted(spans, key=lambda span: int(span["startTimeUnixNano"])) or None
+
+    spans = eventually(drawn, "the phases in Jaeger")
+    assert [
+        (span["name"], duration(span) / MS, span["attributes"][a.PHASE_SPAN_SOURCE]) for span in spans
+    ] == JOINED
+
+
+def post(url: str, body: bytes) -> None:
+    """An export request in JSON."""
+    asked = urllib.request.Request(url, data=body, headers={"content-type": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        assert answer.status == 200
 
 
 def test_links_lead_there_and_back(chain: Chain, run_agent: Callable[[str], dict[str, Any]]) -> None:
