@@ -13,6 +13,7 @@ from agentprof.dialects._anthropic_usage import RawUsage, read_usage
 from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
+from agentprof.engines import llama_cpp
 
 
 class Block(msgspec.Struct):
@@ -34,6 +35,8 @@ class Body(msgspec.Struct):
     stop_reason: str | None = None
     usage: RawUsage | None = None
     error: Any = None
+    timings: msgspec.Raw = msgspec.Raw()
+    """Of llama.cpp, which serves this format too."""
 
 
 class Delta(msgspec.Struct):
@@ -57,6 +60,7 @@ class Event(msgspec.Struct):
     delta: Delta | None = None
     usage: RawUsage | None = None
     error: Any = None
+    timings: msgspec.Raw = msgspec.Raw()
 
 
 class Wrapped(msgspec.Struct):
@@ -110,10 +114,17 @@ class Messages(Format):
             read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
+        if read.timings:
+            _note_timings(body, answer)
 
     def event_reader(self, answer: Answer) -> EventReader:
         """A reader for one stream."""
         return _Reader(answer).read
+
+
+def _note_timings(data: bytes, answer: Answer) -> None:
+    if llama_cpp.read(data, answer):
+        answer.engine = llama_cpp.NAME
 
 
 def _unwrapped(kind: str, payload: bytes) -> bytes:
@@ -154,6 +165,8 @@ class _Reader:
                 read_usage(self._usage, answer)
         elif kind == "error" or event.error:
             answer.error_type = error_type(event.error)
+        if event.timings:
+            _note_timings(data, answer)
         return NOTHING
 
     def _begin(self, message: Body) -> None:

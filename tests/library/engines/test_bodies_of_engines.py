@@ -342,6 +342,30 @@ def test_an_answer_without_times(body: dict[str, Any], engine: str | None) -> No
     assert (answer.engine, answer.phases, answer.timing_faults) == (engine, {}, [])
 
 
+def test_llama_cpp_behind_other_formats() -> None:
+    """Its times stand beside the answer there too: responses and Anthropic's messages, whole and streamed."""
+    expected = {"prefill": 160 * MS, "generation": 1270 * MS}
+    for path, body in (
+        ("/v1/responses", {"status": "completed", "output": [], "timings": LLAMA}),
+        ("/v1/messages", {"type": "message", "content": [], "stop_reason": "end_turn", "timings": LLAMA}),
+    ):
+        answer = read(body, path)
+        assert answer.engine == "llama.cpp"
+        assert {name: phase.ns for name, phase in answer.phases.items()} == expected
+    for path, event in (
+        (
+            "/v1/responses",
+            {"type": "response.completed", "response": {"status": "completed"}, "timings": LLAMA},
+        ),
+        ("/v1/messages", {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "timings": LLAMA}),
+    ):
+        dialect, answer = dialect_of(path), Answer()
+        assert dialect is not None
+        dialect.event_reader(answer)(json.dumps(event).encode())
+        assert answer.engine == "llama.cpp"
+        assert {name: phase.ns for name, phase in answer.phases.items()} == expected
+
+
 def test_a_stream_of_vllm_without_times() -> None:
     """Its chunks are known by where a choice says why it stopped."""
     choice = {
