@@ -310,6 +310,8 @@ class EnergyWindow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     running_low: int
     """The fewest requests that were seen running, by the engine's own count."""
     running_high: int
+    tokens: int | None = None
+    """Prompt and generated tokens of all requests, where the engine counts them step by step."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

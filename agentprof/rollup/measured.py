@@ -1,9 +1,15 @@
 """Measured energy of endpoints, apportioned to the calls they worked on.
 
-In a window the energy of the accelerators divides evenly among the requests that the engine had running: the method
-for which no data of single steps is needed. The engine's count includes requests that nobody here sees, so that
-each task can be added up without the others. Between two counts it may have been any in between: a call gets at
-least its share by the higher one, at most by the lower.
+No hardware counts the energy of a request, so what was taken in a window is divided, by two rules:
+
+* Evenly among the requests that the engine had running. Between two counts it may have been any in between: a call
+  gets at least its share by the higher one, at most by the lower.
+* By tokens in flight: those of the call over those the engine counted. A call's prompt counts where its first token
+  comes, as in the engine, and its answer evenly over its generation.
+
+The first makes long prompts too cheap, the second too dear. A call's energy is the interval that holds both; where no
+other request ran they are the same. The engine's counts include requests that nobody here sees, so that each task
+can be added up without the others.
 
 A call is worked on in its prefill and generation, and where they are not told apart in all of its wait and model
 time. It has a measured energy only if windows without a gap cover all of that.
@@ -11,8 +17,11 @@ time. It has a measured energy only if windows without a gap cover all of that.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +31,9 @@ from agentprof.rollup.profile import Profile
 from agentprof.rollup.tree import Node
 
 _WORKED_ON = frozenset({"prefill", "generation", "wait", "model"})
-COVERS = "time by requests running"
+COVERS = "busy time"
+ALONE, BY_REQUESTS, BY_TOKENS_TOO = "NVML", "NVML, by requests", "NVML, by requests and tokens"
+"""How it was divided: not at all, by the first rule, by both."""
 
 Series = dict[str, dict[str, list[EnergyWindow]]]
 """Windows by endpoint and machine, in order, none inside another's time."""
@@ -58,50 +69,117 @@ def name_in(series: Series, server: str | None) -> str:
 
 def _of(node: Node, call: Call, profile: Profile, series: Series) -> Energy | None:
     machines = series.get(name_in(series, call.server), {}).values()
-    stretches = _worked_on(node, profile)
-    if not stretches:
+    work = _work(node, call, profile)
+    if work is None:
         return None
-    low_uj = high_uj = 0
-    is_measured = False
+    start, end = work.stretches[0][0], work.stretches[-1][1]
+    shares: list[_Share] = []
     for own in machines:
-        if own[-1].end_ns <= stretches[0][0] or own[0].start_ns >= stretches[-1][1]:
+        if own[-1].end_ns <= start or own[0].start_ns >= end:
             continue  # it was not watched then: the endpoint has moved, or the watching
-        for start, end in stretches:
-            shares = _shares(own, start, end)
-            if shares is None:
-                return None
-            low_uj, high_uj = low_uj + shares[0], high_uj + shares[1]
-        is_measured = True
-    if not is_measured:
+        share = _share(own, work)
+        if share is None:
+            return None
+        shares.append(share)
+    if not shares:
         return None
+    by_tokens = [share.by_tokens for share in shares if share.by_tokens is not None]
+    low, high = sum(share.low for share in shares), sum(share.high for share in shares)
+    basis = BY_REQUESTS if any(share.is_divided for share in shares) else ALONE
+    if len(by_tokens) == len(shares):
+        low, high = min(low, sum(by_tokens)), max(high, sum(by_tokens))
+        basis = BY_TOKENS_TOO if basis == BY_REQUESTS else basis
     return Energy(
-        low_uj=low_uj, high_uj=high_uj, source="measured", boundary="gpu", covers=COVERS, basis="NVML"
+        low_uj=math.floor(low),
+        high_uj=math.ceil(high),
+        source="measured",
+        boundary="gpu",
+        covers=COVERS,
+        basis=basis,
     )
 
 
-def _worked_on(node: Node, profile: Profile) -> list[tuple[int, int]]:
+class _Work(NamedTuple):
+    """When a call was worked on, and with which tokens."""
+
+    stretches: list[tuple[int, int]]
+    first_token: int | None
+    """Where its prompt counts; None: its tokens, if they are known, spread over all of the time."""
+    prompt: int | None
+    spread: int | None
+    """Tokens that spread over the stretches after the first token, or over all."""
+
+    def tokens_in(self, start: int, end: int) -> Fraction | None:
+        """Tokens of the call in a span of time; None: nobody counted them."""
+        if self.prompt is None or self.spread is None:
+            return None
+        after = [(b, e) for b, e in self.stretches if self.first_token is None or b >= self.first_token]
+        whole = sum(e - b for b, e in after)
+        inside = sum(max(0, min(e, end) - max(b, start)) for b, e in after)
+        found = Fraction(self.spread * inside, whole) if whole else Fraction(0)
+        if self.first_token is not None and start <= self.first_token < end:
+            found += self.prompt
+        return found
+
+
+def _work(node: Node, call: Call, profile: Profile) -> _Work | None:
     found: list[tuple[int, int]] = []
+    first_token = None
     at = node.start
     for segment in profile.segments.get(id(node), ()):
-        if segment.name in _WORKED_ON:
+        if segment.name in _WORKED_ON and segment.ns:
             found.append((at, at + segment.ns))
+        if segment.name == "generation" and segment.ns:
+            first_token = at
         at += segment.ns
-    return found
+    if not found:
+        return None
+    usage = call.usage
+    if usage is None or usage.input is None or usage.output is None:
+        return _Work(found, first_token, None, None)
+    spread = usage.output if first_token is not None else usage.input + usage.output
+    return _Work(found, first_token, usage.input, spread)
 
 
-def _shares(own: Sequence[EnergyWindow], start: int, end: int) -> tuple[int, int] | None:
-    """Microjoules, low and high, of a stretch of one call; None: it is not covered whole."""
-    at = bisect_right(own, start, key=lambda window: window.start_ns) - 1
-    low_uj = high_uj = 0
-    reached = start
-    while reached < end:
-        if at < 0 or at >= len(own) or not own[at].start_ns <= reached < own[at].end_ns:
-            return None
+class _Share(NamedTuple):
+    """Microjoules of one call on one machine: by requests low and high, and by tokens."""
+
+    low: Fraction
+    high: Fraction
+    by_tokens: Fraction | None
+    is_divided: bool
+    """In some window others may have been running."""
+
+
+def _share(own: Sequence[EnergyWindow], work: _Work) -> _Share | None:
+    """None: its time is not covered whole."""
+    low = high = Fraction(0)
+    by_tokens: Fraction | None = Fraction(0)
+    at = max(0, bisect_right(own, work.stretches[0][0], key=lambda window: window.start_ns) - 1)
+    covered, is_divided = 0, False
+    while at < len(own) and own[at].start_ns < work.stretches[-1][1]:
         window = own[at]
-        inside = min(window.end_ns, end) - reached
-        length = window.end_ns - window.start_ns
-        low_uj += window.energy_uj * inside // (length * max(window.running_high, 1))
-        high_uj += -(-window.energy_uj * inside // (length * max(window.running_low, 1)))
-        reached += inside
+        inside = sum(
+            max(0, min(end, window.end_ns) - max(start, window.start_ns)) for start, end in work.stretches
+        )
+        covered += inside
+        is_divided |= window.running_high > 1 and inside > 0
+        even = Fraction(window.energy_uj * inside, window.end_ns - window.start_ns)
+        low += even / max(window.running_high, 1)
+        high += even / max(window.running_low, 1)
+        if by_tokens is not None:
+            part = even if window.running_high <= 1 else _by_tokens(window, work)
+            by_tokens = None if part is None else by_tokens + part
         at += 1
-    return low_uj, high_uj
+    if covered != sum(end - start for start, end in work.stretches):
+        return None
+    return _Share(low, high, by_tokens, is_divided)
+
+
+def _by_tokens(window: EnergyWindow, work: _Work) -> Fraction | None:
+    tokens = work.tokens_in(window.start_ns, window.end_ns)
+    if tokens is None or window.tokens is None:
+        return None
+    if tokens == 0:
+        return Fraction(0)
+    return window.energy_uj * (min(Fraction(1), tokens / window.tokens) if window.tokens else Fraction(1))

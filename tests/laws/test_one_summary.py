@@ -26,7 +26,7 @@ facts = st.lists(
 
 windows = st.lists(
     st.builds(
-        lambda start, length, joules, low, more, server, node: EnergyWindow(
+        lambda start, length, joules, low, more, tokens, server, node: EnergyWindow(
             server=server,
             node=node,
             start_ns=start,
@@ -34,12 +34,14 @@ windows = st.lists(
             energy_uj=joules,
             running_low=low,
             running_high=low + more,
+            tokens=tokens,
         ),
         st.integers(-5, 10),
         st.integers(0, 99),
         st.integers(0, 10**9),
         st.integers(0, 2),
         st.integers(0, 2),
+        st.none() | st.integers(0, 99),
         st.sampled_from(["gpu1", "gpu1:1"]),
         st.sampled_from(["n1", "n1", "n2"]),
     ),

@@ -126,6 +126,8 @@ def _wrong_with(window: EnergyWindow) -> str | None:
         return "expected energy_uj of 0 or more"
     if not 0 <= window.running_low <= window.running_high < _LARGEST:
         return "expected running_low of 0 or more, and no more than running_high"
+    if window.tokens is not None and not 0 <= window.tokens < _LARGEST:
+        return "expected tokens of 0 or more, or null"
     if not window.server or len(window.server) > _NAME_LIMIT or len(window.node) > _NAME_LIMIT:
         return f"expected the names of server and node, at most {_NAME_LIMIT} characters each"
     return None

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from agentprof.model import EnergyWindow
 from agentprof_collector.energy.nvml import EnergyCounter
+from agentprof_collector.energy.running import Load
 from agentprof_collector.errors import AgentprofError
 
 COUNTS_A_WINDOW: Final = 5
@@ -17,11 +18,11 @@ COUNTS_A_WINDOW: Final = 5
 _log = logging.getLogger(__name__)
 
 
-class Load(Protocol):
-    """What tells how many requests are worked on."""
+class Engine(Protocol):
+    """What tells how many requests are worked on, and how many tokens there were."""
 
-    def read(self) -> int:
-        """Requests now; raises `AgentprofError` if it is not known."""
+    def read(self) -> Load:
+        """Now; raises `AgentprofError` if it is not known."""
 
 
 class _Edge(NamedTuple):
@@ -29,7 +30,7 @@ class _Edge(NamedTuple):
 
     at_ns: int
     counters_mj: list[int]
-    running: int
+    load: Load
 
 
 class Sampler:
@@ -39,7 +40,7 @@ class Sampler:
         server: the endpoint, as calls name it.
         node: the name of this machine.
         counter: of its accelerators.
-        load: of its engine.
+        engine: that it serves.
         wait: waits some seconds; true: stop.
         clock_ns: wall clock.
     """
@@ -49,14 +50,14 @@ class Sampler:
         server: str,
         node: str,
         counter: EnergyCounter,
-        load: Load,
+        engine: Engine,
         wait: Callable[[float], bool],
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._server = server
         self._node = node
         self._counter = counter
-        self._load = load
+        self._engine = engine
         self._wait = wait
         self._clock_ns = clock_ns
         self._trouble: str | None = None
@@ -73,7 +74,8 @@ class Sampler:
                 stopped = self._wait(every_s / COUNTS_A_WINDOW)
                 if stopped:
                     break
-                counts.append(self._running())
+                now = self._load()
+                counts.append(None if now is None else now.running)
             end = self._edge()
             window = self._between(begin, end, counts)
             if window is not None:
@@ -87,7 +89,7 @@ class Sampler:
     ) -> EnergyWindow | None:
         if begin is None or end is None or end.at_ns <= begin.at_ns:
             return None
-        known = [count for count in (begin.running, *counts, end.running) if count is not None]
+        known = [count for count in (begin.load.running, *counts, end.load.running) if count is not None]
         if len(known) < len(counts) + 2:
             return None
         taken = [after - before for before, after in zip(begin.counters_mj, end.counters_mj, strict=True)]
@@ -102,10 +104,11 @@ class Sampler:
             energy_uj=sum(taken) * 1000,
             running_low=min(known),
             running_high=max(known),
+            tokens=_between(begin.load.tokens, end.load.tokens),
         )
 
     def _edge(self) -> _Edge | None:
-        running = self._running()
+        load = self._load()
         try:
             before_ns = self._clock_ns()
             counters = self._counter.read_mj()
@@ -113,11 +116,11 @@ class Sampler:
         except AgentprofError as error:
             self._note(str(error))
             return None
-        return None if running is None else _Edge(at_ns, counters, running)
+        return None if load is None else _Edge(at_ns, counters, load)
 
-    def _running(self) -> int | None:
+    def _load(self) -> Load | None:
         try:
-            found = self._load.read()
+            found = self._engine.read()
         except AgentprofError as error:
             self._note(str(error))
             return None
@@ -129,3 +132,8 @@ class Sampler:
         if trouble != self._trouble:
             _log.warning("not measured: %s", trouble)
         self._trouble = trouble
+
+
+def _between(before: int | None, after: int | None) -> int | None:
+    """What a counter went on; None: it is not known, or began anew."""
+    return None if before is None or after is None or after < before else after - before

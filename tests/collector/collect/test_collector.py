@@ -161,7 +161,7 @@ def test_energy_that_is_sent_is_in_the_summary_of_its_time() -> None:
             {"energy_uj": -1},
             {"running_high": 0},
             {"server": ""},
-            {"start_ns": -1},
+            {"tokens": -1},
         ):
             status, said = post(good, good | wrong)
             assert (status, "windows[1]: expected" in said) == (400, True), said

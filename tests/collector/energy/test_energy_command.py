@@ -82,7 +82,7 @@ def test_a_call_gets_its_share_of_what_was_measured(energy: Energy, tmp_path: Pa
     assert (row.source, row.boundary, row.covers, row.calls) == (
         "measured",
         "gpu",
-        "time by requests running",
+        "busy time",
         1,
     )
     assert row.low_j == pytest.approx(75, rel=0.02)

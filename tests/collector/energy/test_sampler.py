@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from agentprof_collector.energy.running import Load
 from agentprof_collector.energy.sampler import COUNTS_A_WINDOW, Sampler
 from agentprof_collector.errors import AgentprofError
 
@@ -22,6 +23,7 @@ class Series:
         self._running: Iterator[int | str] = iter(running)
         self._windows = len(counters) - 1
         self._waits = 0
+        self._tokens = 0
         self.now_ns = 0
 
     def read_mj(self) -> list[int]:
@@ -31,12 +33,13 @@ class Series:
             raise AgentprofError(found)
         return found
 
-    def read(self) -> int:
-        """The next count of the engine; the last again and again."""
+    def read(self) -> Load:
+        """The next count of the engine; it makes 7 tokens between two of them, and begins anew at 100."""
         found = next(self._running)
         if isinstance(found, str):
             raise AgentprofError(found)
-        return found
+        self._tokens = (self._tokens + 7) % 100
+        return Load(found, self._tokens)
 
     def wait(self, pause_s: float) -> bool:
         """Let time go by; true at the end of the series."""
@@ -105,3 +108,10 @@ def test_a_clock_that_is_set_back_costs_the_window() -> None:
     sampler = Sampler("s", "n", series, series, series.wait, lambda: next(stamps))
     assert [(w.start_ns, w.end_ns) for w in sampler.windows(1.0)] == [(5, 30)]
     assert sampler.left_out == 1
+
+
+def test_tokens_are_those_between_its_edges() -> None:
+    """Six readings of 7 a window; of a window in which the engine began anew they are not known."""
+    series = Series([[0], [1], [2], [3]], [1] * 100)
+    sampler = Sampler("s", "n", series, series, series.wait, lambda: series.now_ns)
+    assert [window.tokens for window in sampler.windows(1.0)] == [42, 42, None]

@@ -21,6 +21,7 @@ def window(start_ns: int, end_ns: int, server: str = "gpu1:8000", node: str = "n
         energy_uj=2**40 + start_ns,
         running_low=0,
         running_high=3,
+        tokens=None if node == "n2" else 2**41,
     )
 
 

@@ -29,7 +29,9 @@ HARD_AMOUNTS = ("1E-30", "0.1234567890123456789012", "123456789012345.6", "-0.0"
 amounts = st.none() | st.sampled_from(AMOUNTS).map(Decimal) | st.decimals(0, 50, places=9)
 maybe = st.none() | st.integers(0, 2**40)
 energies = st.none() | st.builds(
-    lambda low, more: {"low": low / 1e6, "high": (low + more) / 1e6}, st.integers(0, 2**40), st.integers(0, 2**40)
+    lambda low, more: {"low": low / 1e6, "high": (low + more) / 1e6},
+    st.integers(0, 2**40),
+    st.integers(0, 2**40),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.spans import TASK, call, failed, reported, task
+from support.spans import TASK, call, failed, reported, task, usage
 
 from agentprof.model import Energy, EnergyWindow, Facts, Span
 from agentprof.rollup import roll_up
@@ -55,7 +55,7 @@ def test_alone_on_the_machine_it_is_exact() -> None:
     assert (row.source, row.boundary, row.covers, row.calls) == (
         "measured",
         "gpu",
-        "time by requests running",
+        "busy time",
         1,
     )
     assert row.basis == "NVML"
@@ -66,6 +66,54 @@ def test_others_share_also_those_nobody_sees() -> None:
     assert joules([on_gpu(0, 100)], window(0, 100, 40, 4)) == (10, 10)
     assert joules([on_gpu(0, 100)], window(0, 100, 40, 2, 5)) == (8, 20)
     assert joules([on_gpu(20, 40)], window(0, 100, 40, 0, 0)) == (8, 8)
+
+
+def basis(calls: list[Span], *windows: EnergyWindow) -> list[str | None]:
+    return [row.basis for row in summary(calls, *windows).energy]
+
+
+def test_tokens_in_flight_widen_the_interval() -> None:
+    """40 J twice among 4 are 20; prompt and answer are 800 of the 1000 tokens of the second window: 32."""
+    span = on_gpu(0, 200, first_token_ns=100, usage=usage(600, 200), phases={"prefill": reported(100)})
+    both = (window(0, 100, 40, 4, tokens=300), window(100, 200, 40, 4, tokens=1000))
+    assert joules([span], *both) == (20, 32)
+    assert basis([span], *both) == ["NVML, by requests and tokens"]
+    # Generated tokens alone: 100 of 400 in each window are a quarter by both rules.
+    spread = on_gpu(0, 200, usage=usage(0, 200))
+    assert joules([spread], window(0, 100, 40, 4, tokens=400), window(100, 200, 40, 4, tokens=400)) == (
+        20,
+        20,
+    )
+    # Hardly any of the tokens: less than a quarter.
+    assert joules([spread], window(0, 100, 40, 4, tokens=1000), window(100, 200, 40, 4, tokens=1000)) == (
+        8,
+        20,
+    )
+
+
+def test_without_tokens_on_either_side_requests_alone_divide() -> None:
+    """Neither a call whose tokens nobody counted, nor a window of an engine that does not count by steps."""
+    counted, uncounted = window(0, 100, 40, 4, tokens=10), window(0, 100, 40, 4)
+    assert (
+        joules([on_gpu(0, 100)], counted)
+        == joules([on_gpu(0, 100, usage=usage(5, 5))], uncounted)
+        == (10, 10)
+    )
+    assert basis([on_gpu(0, 100)], counted) == ["NVML, by requests"]
+
+
+def test_alone_no_rule_divides() -> None:
+    """Whatever the engine counted: tokens that it counts a moment later, say."""
+    span = on_gpu(0, 100, usage=usage(5, 5))
+    assert joules([span], window(0, 100, 40, tokens=100)) == (40, 40)
+    assert basis([span], window(0, 100, 40, tokens=100)) == ["NVML"]
+
+
+def test_more_tokens_than_the_engine_counted_are_not_more_than_all() -> None:
+    """Its count comes late, or is of another time: at most the whole window."""
+    span = on_gpu(0, 100, usage=usage(0, 500))
+    for tokens in (0, 50):
+        assert joules([span], window(0, 100, 40, 4, tokens=tokens)) == (10, 40)
 
 
 def test_only_its_time_in_the_engine_counts() -> None:

@@ -7,5 +7,6 @@ CREATE TABLE IF NOT EXISTS energy_windows (
     energy_uj Int64,
     running_low Int64,
     running_high Int64,
+    tokens Nullable(Int64),
     arrived_ns Int64
 ) ENGINE = MergeTree ORDER BY (server, start_ns)

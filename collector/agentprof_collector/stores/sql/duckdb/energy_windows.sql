@@ -7,5 +7,6 @@ CREATE TABLE IF NOT EXISTS energy_windows (
     energy_uj BIGINT NOT NULL,
     running_low BIGINT NOT NULL,
     running_high BIGINT NOT NULL,
+    tokens BIGINT,
     arrived_ns BIGINT NOT NULL
 );
