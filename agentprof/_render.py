@@ -103,8 +103,14 @@ def indented(node: Mapping[str, Any]) -> str:
 
 def shown_name(node: Mapping[str, Any]) -> str:
     """The name of a row, and whether some of its time is inferred."""
-    name = str(node["path"][-1])
-    return f"{name} (inferred)" if node.get("inferred_ns") else name
+    return marked_name(str(node["path"][-1]), node)
+
+
+def marked_name(name: str, row: Mapping[str, Any]) -> str:
+    """The name of a row of a report, and whether its time, or some of it, is inferred."""
+    if not row.get("inferred_ns"):
+        return name
+    return f"{name} (partly inferred)" if row["runs"] else f"{name} (inferred)"
 
 
 def _tokens(figures: dict[str, Any]) -> str:

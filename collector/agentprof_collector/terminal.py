@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentprof import _format as fmt
 from agentprof import _lines
-from agentprof._render import COLOURS, indented, node_cost, profile, sum_tokens
+from agentprof._render import COLOURS, indented, marked_name, node_cost, profile, sum_tokens
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.tables import Column, FittedTable
 from agentprof_collector.terminal_endpoints import draw_estimated, draw_estimates, draw_rates
@@ -280,7 +280,7 @@ def _draw_parts(console: Console, document: Mapping[str, Any]) -> None:
     )
     for row in document["rows"]:
         table.add(
-            Text(row["name"]),
+            Text(marked_name(row["name"], row)),
             f"{row['tasks']:,}",
             f"{row['runs']:,}",
             f"{row['errors']:,}" if row["errors"] else "",

@@ -23,6 +23,7 @@ _COLUMNS = (
     "path_ns",
     "self_path_ns",
     "busy_ns",
+    "inferred_ns",
     "calls",
     *(f"tokens.{name}" for name in TOKENS),
     "cost_usd",
@@ -44,6 +45,8 @@ class PartRow(msgspec.Struct, kw_only=True):
     """Time on the timeline of its own."""
     busy_ns: int = 0
     """Plain sum with what is below, also where something else ran at the same time."""
+    inferred_ns: int = 0
+    """Of `self_path_ns` what is a tool's that no span tells of; it is no run."""
     calls: int = 0
     tokens: dict[str, int | None] = msgspec.field(default_factory=lambda: dict.fromkeys(TOKENS))
     cost_usd: Decimal | None = None
@@ -89,6 +92,7 @@ def _add(row: PartRow, node: NodeRow, *, counted_above: bool) -> None:
     row.runs += node.runs
     row.errors += node.errors
     row.self_path_ns += node.self.path_ns
+    row.inferred_ns += node.inferred_ns
     if counted_above:
         return
     row.path_ns += node.total.path_ns
