@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from agentprof.model import Span
@@ -15,6 +16,9 @@ SHORTEST: Final = 8
 
 REPORTS: Final = 16
 """Spans of calls with one id that may be reports of one call; of more none is."""
+
+CLIMB: Final = 256
+"""Spans above another that are looked at; deeper down nothing is joined by id."""
 
 MOST_TRACES: Final = 8
 """Traces of engines that may tell of one call; more say that the id tells no request from another."""
@@ -139,8 +143,16 @@ def adopted(kept: Sequence[Span], owner: Mapping[Key, str | None]) -> dict[Key, 
 
 
 def hang_by_id(tree: Tree) -> None:
-    """Hang engine spans that have no parent from the one call that has their id."""
-    alone = [node for node in tree.of_kind("model") if node.span.engine is not None and seeking([node.span])]
+    """Hang engine spans below no call from the one call that has their id.
+
+    Some instrumentations make a span of a call and let the request carry the context around it, so that the engine's
+    span stands beside the call in the same trace.
+    """
+    alone = [
+        node
+        for node in tree.of_kind("model")
+        if node.span.engine is not None and engine_ids(node.span) and _is_below_no_call(node)
+    ]
     if not alone:
         return
     by_id: dict[str, dict[Key, Node]] = {}
@@ -156,11 +168,25 @@ def hang_by_id(tree: Tree) -> None:
             for key, call in by_id.get(one, {}).items()
         }
         reports = list(found.values())
-        if reports and _are_one([call.span for call in reports]):
-            node.parent = min(reports, key=lambda call: (call.end - call.start, call.order))
+        if not reports or not _are_one([call.span for call in reports]):
+            continue
+        call = min(reports, key=lambda call: (call.end - call.start, call.order))
+        if _can_hang(node, call):
+            node.parent = call
             moved = True
     if moved:
         tree.relink()
+
+
+def _is_below_no_call(node: Node) -> bool:
+    above = list(islice(node.ancestors(), CLIMB))
+    return len(above) < CLIMB and not any(one.kind == "model" and one.span.engine is None for one in above)
+
+
+def _can_hang(node: Node, call: Node) -> bool:
+    """Whether the call is not itself below the node."""
+    above = list(islice(call.ancestors(), CLIMB))
+    return len(above) < CLIMB and not any(one is node for one in above)
 
 
 def _are_one(reports: Sequence[Span]) -> bool:

@@ -185,6 +185,29 @@ def test_an_id_that_many_calls_have_joins_none_of_them() -> None:
     assert len(tasks_in([*calls[:-1], served()])) == 1
 
 
+def test_an_engine_beside_its_call_in_one_trace_is_joined() -> None:
+    """As where the request carried the context of the agent around the call."""
+    _, (row,) = only([root(), asked(), served(trace=CLIENT, parent="root")])
+    assert row.phases_ns == JOINED
+
+
+def test_an_engine_above_the_call_with_its_id_is_not_hung_below_it() -> None:
+    """That would be a circle."""
+    spans = [served(name="e"), asked(trace=ENGINE, parent="e")]
+    ((task_id, own),) = tasks_in(spans).items()
+    summary = roll_up(task_id, own)
+    assert summary.calls == 1
+    assert sum(summary.timeline_ns.values()) == summary.wall_ns
+
+
+def test_what_is_far_down_is_not_joined_by_id() -> None:
+    """A chain of any length costs nothing."""
+    chain = [span(f"s{at}", 1, 9_000, f"s{at - 1}" if at else "root", trace_id=CLIENT) for at in range(5_000)]
+    engines = [served(trace=CLIENT, name=f"e{number}", parent="s4999") for number in range(300)]
+    tasks = tasks_in([root(), asked(), *chain, *engines])
+    assert roll_up("t", tasks["t"]).calls == 301
+
+
 def test_a_short_id_joins_nothing() -> None:
     """A counter of requests is no name."""
     tasks = tasks_in([root(), asked(response_id="17"), served("17")])
