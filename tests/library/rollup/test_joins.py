@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from support.spans import call, span, task
 
@@ -226,3 +227,12 @@ def test_an_engine_in_a_trace_of_a_client_is_joined_there() -> None:
     (row,) = call_rows("t", tasks["t"])
     assert row.phases_ns == JOINED
     assert [row.phases_ns for row in call_rows("x", tasks[f"trace:{OTHER}"])] == [{"model": 100}]
+
+
+def test_a_call_that_never_ended_does_not_end_by_the_clock_of_its_engine() -> None:
+    """Only lengths of an engine are taken."""
+    spans = [root(), asked(), served(trace=CLIENT, parent="a")]
+    open_call = msgspec.structs.replace(spans[1], end_ns=None)
+    summary = roll_up("t", [spans[0], open_call, spans[2]])
+    assert summary.overlap_ns["model"] == 0
+    assert "no_end" in {warning.code for warning in summary.warnings}
