@@ -26,11 +26,11 @@ class _Hushed(Scope):
     __slots__ = ("_attachment",)
 
     def __init__(self) -> None:
-        super().__init__()
         context = otel_context.get_current()
         self._attachment = (
             Attachment(_context.hushed(context), context) if _context.is_named(context) else None
         )
+        super().__init__()
 
     def end(self, error: BaseException | None) -> None:
         """The method returned, or raised this error."""
