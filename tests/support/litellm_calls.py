@@ -72,15 +72,15 @@ def library() -> Any:
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Like `asyncio.run`; what the library keeps open for other calls is closed with the loop."""
+    """Like `asyncio.run`; what the library keeps open for later is closed with the loop, where it makes it anew."""
+    handler = import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler
 
     async def run_and_close() -> Any:
         try:
             return await work
         finally:
-            close = getattr(library(), "close_litellm_async_clients", None)  # in later versions
-            if close is not None:
-                await close()
+            if isinstance(vars(handler).get("client"), property):
+                await library().close_litellm_async_clients()
 
     return asyncio.run(run_and_close())
 
