@@ -66,11 +66,11 @@ def test_calls_share_what_was_measured_while_they_ran(shared: Path, tmp_path: Pa
     alone, *both = [joules(row) for row in rows]
     whole = WATTS * rows[0].duration_ns / 1e9
     assert 0.5 * whole <= alone[0] <= alone[1] <= 1.02 * whole
-    begin, end = (
-        min(row.start_ns for row in rows[1:]),
-        max(row.start_ns + row.duration_ns for row in rows[1:]),
-    )
-    assert sum(low for low, _ in both) <= 1.02 * WATTS * (end - begin) / 1e9
+    # The engine's count is read some tens of milliseconds apart, and a call begins before it has a slot.
+    for row, (low, high) in zip(rows[1:], both, strict=True):
+        whole = WATTS * row.duration_ns / 1e9
+        assert 0.3 * whole <= low <= 0.9 * whole
+        assert low <= high <= 1.02 * whole
 
 
 def joules(row: CallRow) -> tuple[float, float]:
