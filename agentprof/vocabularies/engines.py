@@ -159,7 +159,7 @@ ENGINE_SPANS: Final = (
     EngineSpans(
         name="triton",
         scopes=("triton-server",),
-        marks=("triton.model_name",),
+        marks=("triton.model_name", "triton.model_version"),
         stages={"compute": "model"},
         marked="request",
     ),

@@ -470,3 +470,11 @@ def test_sglang_with_no_call_above_is_the_only_witness() -> None:
 def test_stages_alone_are_no_task() -> None:
     """Nothing says that a model was called."""
     assert tasks_in([normalise(span) for span in sglang(None)[1:]]) == {}
+
+
+def test_what_only_names_a_model_of_an_engine_is_no_span_of_it() -> None:
+    """A service that notes which model it asked for is the root of its task."""
+    service = sent("POST /transcribe", 0, 2_000, None, kind=2, attributes={"triton.model_name": "asr"})
+    (row,) = rows(service, client(parent="POST /transcribe"))
+    assert normalise(service).engine is None
+    assert row.path[0] == "POST /transcribe"
