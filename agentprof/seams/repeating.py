@@ -105,6 +105,7 @@ _GOOGLE: Final[tuple[Wanted, ...]] = (
     ("ApiClient", "_async_request", _repeats_async),
 )
 _WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
+    "aiobotocore.endpoint": (("AioEndpoint", "_send_request", _repeats_async),),
     "cohere.core.http_client": _FERN,
     "google.genai._api_client": _GOOGLE,
     "google.genai._gaos.basesdk": _SPEAKEASY,  # interactions
