@@ -1,15 +1,18 @@
 """boto3 and Bedrock: every recording through it, what the program gets, and failures. Run with `-s` for tables."""
 
 import gc
+import json
 from typing import Any
 
 import pytest
 from support import native_truths
+from support.aws_frames import chunk
 from support.model_server import ModelServer, Reply
 from support.native_sdks import bedrock, bedrock_client
 from support.recordings import Recordings
 from support.truth import differences, print_table
 
+import agentprof
 from agentprof import _guard
 from agentprof import attributes as a
 from agentprof.testing import capture
@@ -91,3 +94,48 @@ def test_twins_see_the_same(reply: Reply, status: str | None) -> None:
     assert said[a.REQUEST_MODEL] == "amazon.nova-micro-v1:0"
     assert said.get(a.INPUT_TOKENS) == (4 if status is None else None)
     assert said.get(a.ATTEMPT_STATUS) == (None if status is None else (status,))
+
+
+def summed(reply: Reply, method: str) -> dict[str, Any]:
+    """The summary of a task that invokes a model once."""
+    with ModelServer() as server, capture():
+        server.replies = [reply]
+        with agentprof.task("t") as task:
+            client = bedrock_client(boto3, server.url)
+            body = getattr(client, method)(modelId="meta.llama3-8b-instruct-v1:0", body='{"prompt": "hi"}')[
+                "body"
+            ]
+            list(body) if method.endswith("stream") else body.read()
+        return task.summary().to_dict()
+
+
+def test_times_of_a_stream_are_on_the_timeline() -> None:
+    """Until the first byte it waits, as reported; what else passed before the first token is the way there."""
+    metrics = {"inputTokenCount": 7, "outputTokenCount": 2, "invocationLatency": 90, "firstByteLatency": 80}
+    events = [
+        {"generation": "A", "generation_token_count": 1},
+        {"generation": "", "stop_reason": "stop", "amazon-bedrock-invocationMetrics": metrics},
+    ]
+    pieces: list[bytes | float] = [0.12, chunk(json.dumps(events[0]).encode())]
+    pieces += [0.02, chunk(json.dumps(events[1]).encode())]
+    framed = {"content-type": "application/vnd.amazon.eventstream"}
+    summary = summed(Reply(pieces, headers=framed, framing="chunked"), "invoke_model_with_response_stream")
+    assert summary["evidence_ns"]["wait"] == {"reported": 80_000_000}
+    assert summary["timeline_ns"]["network"] >= 38_000_000
+    assert summary["timeline_ns"]["model"] == 0
+    assert (summary["tokens"]["input"], summary["tokens"]["output"]) == (7, 2)
+
+
+def test_the_time_of_an_answer_is_on_the_timeline() -> None:
+    """As the header says it; the rest of the call is the way there and back."""
+    whole = Reply.json(
+        {"outputs": [{"text": "A", "stop_reason": "stop"}]},
+        x_amzn_bedrock_invocation_latency="30",
+        x_amzn_bedrock_input_token_count="7",
+        x_amzn_bedrock_output_token_count="2",
+    )
+    whole.wait_s = 0.06
+    summary = summed(whole, "invoke_model")
+    assert summary["evidence_ns"]["model"] == {"reported": 30_000_000}
+    assert summary["timeline_ns"]["network"] >= 29_000_000
+    assert (summary["tokens"]["input"], summary["tokens"]["output"]) == (7, 2)
