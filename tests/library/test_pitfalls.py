@@ -11,12 +11,7 @@ Rows that are tested elsewhere:
 | C4 | `library/soak/test_soak.py` |
 | T6, T8 | `collector/test_trace_pitfalls.py` |
 | B1, B5 | here for the SDK; for LiteLLM in `library/test_framework_pitfalls.py` |
-
-Rows owed by later work, because what they are about is not supported yet:
-
-| row | about |
-|---|---|
-| C3 | MCP: `_meta.traceparent` |
+| C3 | `library/seams/test_mcp.py`: servers over stdio and HTTP |
 """
 
 from __future__ import annotations

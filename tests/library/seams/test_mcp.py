@@ -75,7 +75,7 @@ def only(captured: Captured, name: str) -> tuple[ReadableSpan, dict[str, Any]]:
 
 
 # --- one run, joined -----------------------------------------------------------------------------
-def test_a_server_over_stdio_joins_the_trace(captured: Captured, tmp_path: Path) -> None:
+def test_c3_a_server_over_stdio_joins_the_trace(captured: Captured, tmp_path: Path) -> None:
     """Its steps stand inside the tool run, in the task, and nothing is counted twice."""
     file = tmp_path / "server.jsonl"
 
@@ -109,7 +109,7 @@ def test_a_server_over_stdio_joins_the_trace(captured: Captured, tmp_path: Path)
 
 @needs_http
 @pytest.mark.parametrize("propagates", [True, False])
-def test_a_server_over_http_joins_where_it_may(tmp_path: Path, propagates: bool) -> None:
+def test_c3_a_server_over_http_joins_where_it_may(tmp_path: Path, propagates: bool) -> None:
     """`propagate_to` says which servers get a `traceparent`; none gets the baggage of the task."""
     file = tmp_path / "server.jsonl"
     file.touch()
