@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -41,4 +42,6 @@ def test_a_call(cloud: str, provider: str | None, server: ModelServer, captured:
         assert said.get(attributes.PROVIDER) == provider
         assert attributes.FINGERPRINT_REQUEST in said
     assert attributes.FIRST_TOKEN in stream
+    del held
+    gc.collect()  # nobody has closed it
     assert _guard.counts() == failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -25,9 +26,10 @@ REFUSED = Reply.json({"error": "slow"}, 429, retry_after_ms="30")
 
 @pytest.fixture(autouse=True)
 def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
+    """No test may pass because a failure of ours was swallowed, nor leave clients that nobody has closed to others."""
     before = _guard.counts()
     yield
+    gc.collect()
     assert _guard.counts() == before
 
 
