@@ -36,9 +36,13 @@ what else passed before the prompt was read was queueing too."""
 class Engine(Protocol):
     """Reads what one engine puts into its answers."""
 
-    NAME: str
-    MARKERS: tuple[bytes, ...]
-    """Each only in its answers: a cheap test before anything is decoded."""
+    @property
+    def NAME(self) -> str:
+        """What it is called."""
+
+    @property
+    def MARKERS(self) -> tuple[bytes, ...]:
+        """Each only in its answers: a cheap test before anything is decoded."""
 
     def read(self, body: bytes, answer: Answer) -> bool:
         """Note the times in a body or in the data of an event; whether it is one of this engine at all."""

@@ -189,8 +189,8 @@ def _rest_beside_parts(
     is_settled = all_known and not (last.queue_starts_late and "queue" in fitted)
     has_part = "queue" in fitted or "prefill" in fitted
     away = rest if is_settled or not has_part else _away(last, named, rest)
-    name, source = ("queue", "derived") if all_known else ("wait", "observed")
-    return Segment("network", away, "derived"), Segment(name, rest - away, source)
+    left = Segment("queue", rest - away, "derived") if all_known else Segment("wait", rest - away, "observed")
+    return Segment("network", away, "derived"), left
 
 
 def _fit(known: dict[str, Phase], room: int) -> tuple[dict[str, Phase], bool]:
