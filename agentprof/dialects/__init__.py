@@ -126,6 +126,8 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     "/invoke-with-response-stream": "bedrock_invoke:Invoke",
     ":rawPredict": "vertex_publishers:Publishers",
     ":streamRawPredict": "vertex_publishers:Publishers",
+    "/generate": "native_generate:Generate",
+    "/generate_stream": "native_generate:GenerateStream",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""
@@ -135,7 +137,7 @@ _BY_ENDPOINT: Final[dict[str, Dialect | str]] = {
 } | LATE_DIALECTS
 _known: dict[str, Dialect | None] = {}
 
-_TELLING_FIELDS: Final = frozenset({"messages", "prompt"})
+_TELLING_FIELDS: Final = frozenset({"messages", "prompt", "sampling_params", "inputs"})
 """With one of these a body needs no model: engines that serve one model do not ask for it."""
 
 
