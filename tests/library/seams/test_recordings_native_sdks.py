@@ -60,6 +60,7 @@ def test_spans_through_sdks_equal_the_truth(recordings: Recordings, api: str) ->
                     gc.collect()
 
         differing = differences(truths, captured, call, should)
+    gc.collect()  # of clients that nobody has closed
     print_table(truths, differing, exceptions)
     assert len(truths) == RECORDINGS[api]
     assert set(differing) == set(exceptions)
