@@ -46,6 +46,8 @@ PROGRAM = """
         "/model/m/converse": {"usage": {"inputTokens": 7, "outputTokens": 2}},
         "/publishers/p/models/m:rawPredict": {"usage": {"input_tokens": 7, "output_tokens": 2}},
         "/model/m/invoke": {"usage": {"input_tokens": 7, "output_tokens": 2}},
+        "/generate": {"meta_info": {"prompt_tokens": 7, "completion_tokens": 2}},
+        "/generate_stream": {"details": {"input_length": 7, "generated_tokens": 2}},
     }
     read, names = {}, set()
     for path, body in PATHS.items():
