@@ -12,7 +12,7 @@ https://docs.litellm.ai/docs/proxy/response_headers.
 
 from __future__ import annotations
 
-import re
+import string
 from typing import Any, Final
 
 from opentelemetry.util.types import AttributeValue
@@ -53,23 +53,18 @@ _PROCESSING: Final = b"openai-processing-ms"
 _SAID_PROCESSING: Final = f"{attributes.HEADER}openai-processing-ms"
 _TIMES: Final = frozenset(name.encode() for name in times.NAMES)
 _OTHER_TIMES: Final = _TIMES - {_PROCESSING}
-_ID: Final = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
+_ID_CHARS: Final = (string.ascii_letters + string.digits + "_.:-").encode()
+_LONGEST_ID: Final = 128
 _DIGITS: Final = 16
 _LONGEST_S: Final = 1e9
 _LONGEST_VALUE: Final = 256
 _NEAR: Final = 10
 """One part of so many left is near the limit: a number with fewer digits than the limit."""
 
-_WANTED: Final = frozenset(
-    {
-        _COST,
-        _ID_NAME,
-        *_OTHER_IDS,
-        *_WAITS,
-        *_TIMES,
-        *_OF_ANTHROPIC,
-        *(name for pair in _COMMON_LIMITS for name in pair[:2]),
-    }
+_RARE: Final = frozenset({_COST, *_OTHER_IDS, *_OTHER_LIMITS, *_OTHER_TIMES})
+"""What is wanted and OpenAI does not send: most answers have none of it."""
+_WANTED: Final = _RARE.union(
+    _WAITS, _TIMES, (_ID_NAME, *(name for pair in _COMMON_LIMITS for name in pair[:2]))
 )
 
 
@@ -99,27 +94,29 @@ def say_headers(
             found = {name: value for _, name, value in headers._list if name in _WANTED}
         if not found:
             return
+        has_rare = not _RARE.isdisjoint(found)
         identity = found.get(_ID_NAME)
-        if identity is None:
+        if identity is None and has_rare:
             identity = next((found[name] for name in _OTHER_IDS if name in found), None)
-        if identity is not None and _ID.fullmatch(identity):
+        if identity and len(identity) <= _LONGEST_ID and not identity.translate(None, _ID_CHARS):
             said[attributes.REQUEST_ID] = identity.decode()
         if refused:
             _say_limits(said, found, refused=True)
             _say_wait(said, found)
             return
-        if _COST in found and answer.cost_usd is None:
+        if has_rare and _COST in found and answer.cost_usd is None:
             # 0 beside an answer is a model that the proxy has no price for.
             answer.cost_usd = dollars(found[_COST]) or None
         if (
             len(found.get(_REQUESTS_LEFT, _MANY)) < len(found.get(_MOST_REQUESTS, b""))
             or len(found.get(_TOKENS_LEFT, _MANY)) < len(found.get(_MOST_TOKENS, b""))
-            or not _OTHER_LIMITS.isdisjoint(found)
+            or has_rare
         ):
             _say_limits(said, found, refused=False)
-        if until_headers_ns is None and _OTHER_TIMES.isdisjoint(found):
-            if _PROCESSING in found:
-                said[_SAID_PROCESSING] = found[_PROCESSING].decode("latin-1")
+        if until_headers_ns is None and not has_rare:
+            processing = found.get(_PROCESSING)
+            if processing is not None and len(processing) <= _LONGEST_VALUE:
+                said[_SAID_PROCESSING] = processing.decode("latin-1")
         elif not _TIMES.isdisjoint(found):
             _say_times(said, found, answer, until_headers_ns)
     except Exception:
