@@ -35,6 +35,22 @@ def set_on(span: Span, said: dict[str, AttributeValue]) -> None:
     span.set_attributes(said)
 
 
+def first_said(
+    operation: str, host: str, port: int | None, provider: str | None, model: str | None, stream: bool
+) -> dict[str, AttributeValue]:
+    """What is known of a call when it begins."""
+    said: dict[str, AttributeValue] = {attributes.OPERATION: operation, attributes.SERVER_ADDRESS: host}
+    if provider is not None:
+        said[attributes.PROVIDER] = provider
+    if model is not None:
+        said[attributes.REQUEST_MODEL] = model
+    if port is not None:
+        said[attributes.SERVER_PORT] = port
+    if stream:
+        said[attributes.REQUEST_STREAM] = True
+    return said
+
+
 def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
     """Add what the answer says of itself."""
     if answer.response_id is not None:
@@ -174,6 +190,25 @@ def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> N
     for part in ("pool", "tls"):
         if part in connecting.parts:
             said[attributes.CONNECT + part] = connecting.parts[part] / _NS
+
+
+def say_failed_attempts(
+    said: dict[str, AttributeValue], lasted_s: list[float], pauses_s: list[float], statuses: list[str]
+) -> None:
+    """Add the attempts that did not give the answer: in each list one entry an attempt."""
+    said[attributes.ATTEMPT_DURATION] = tuple(lasted_s)
+    said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
+    said[attributes.ATTEMPT_STATUS] = tuple(statuses)
+
+
+def say_reported_times(said: dict[str, AttributeValue], answer: Answer) -> None:
+    """Add what the engine says of its own time, who it is, and what of it cannot be."""
+    for name, phase in answer.phases.items():
+        say_phase(said, name, phase)
+    if answer.engine is not None:
+        said[attributes.ENGINE] = answer.engine
+    if answer.timing_faults:
+        said[attributes.TIMING_FAULTS] = tuple(answer.timing_faults)
 
 
 def say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:

@@ -15,7 +15,15 @@ from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
 from agentprof._asked import say_request, say_tool_calls
-from agentprof._call_span import say_answer, say_connecting, say_phase, say_times, say_usage, set_on
+from agentprof._call_span import (
+    first_said,
+    say_answer,
+    say_connecting,
+    say_failed_attempts,
+    say_reported_times,
+    say_times,
+    set_on,
+)
 from agentprof._clock import stamp_ns
 from agentprof._connecting import Connecting
 from agentprof._context import Attachment
@@ -98,7 +106,9 @@ class Call:
         self._propagate = runtime.settings.propagates_to(host)
         self._answer = Answer()
         if runtime.settings.estimate_usage:
-            self._count_what_comes()
+            from agentprof import _estimate
+
+            self._dialect = _estimate.counting(dialect, self._answer)
         self._arrivals: Arrivals | None = None
         self._open = True
         self._answered = False
@@ -125,18 +135,7 @@ class Call:
         self.status_code: int | None = None
         self.headers: Any = None
         """Of the last answer, as pairs of bytes, where what they say is to be kept."""
-        said: dict[str, AttributeValue] = {
-            attributes.OPERATION: dialect.operation,
-            attributes.SERVER_ADDRESS: host,
-        }
-        if provider is not None:
-            said[attributes.PROVIDER] = provider
-        if model is not None:
-            said[attributes.REQUEST_MODEL] = model
-        if port is not None:
-            said[attributes.SERVER_PORT] = port
-        if stream:
-            said[attributes.REQUEST_STREAM] = True
+        said = first_said(dialect.operation, host, port, provider, model, stream)
         if task is not None:
             said[attributes.TASK_ID] = task.id
         self._span = runtime.tracer.start_span(
@@ -150,13 +149,6 @@ class Call:
             task.note_open(self._span)
         self._attachment = Attachment(_context.with_call(self._span, current), current)
         self._token: Token[Call | None] = _current.set(self)
-
-    def _count_what_comes(self) -> None:
-        from agentprof import _estimate
-        from agentprof.dialects._received import Received
-
-        self._dialect = _estimate.counting(self._dialect)
-        self._answer.received = Received()
 
     def leave(self) -> None:
         """The SDK method is about to return or raise: the call is no longer current."""
@@ -311,12 +303,8 @@ class Call:
             return
         try:
             status = failure_kind(error)
-            self._finish(
-                now,
-                error_type=type(error).__qualname__,
-                stream_end="cancelled" if status == "cancelled" else "error",
-                status=status,
-            )
+            stream_end = "cancelled" if status == "cancelled" else "error"
+            self._finish(now, error_type=type(error).__qualname__, stream_end=stream_end, status=status)
         except Exception:
             _guard.failed("a broken stream")
 
@@ -358,47 +346,46 @@ class Call:
         if answer.engine == llama_cpp.NAME and arrivals is not None and arrivals.first_token is not None:
             self._note_queue(arrivals.first_token)
         say_answer(said, answer)
+        key = self._task.key if self._task is not None else None
         if answer.tool_ids:
-            say_tool_calls(said, answer, self._task.key if self._task is not None else None)
+            say_tool_calls(said, answer, key)
         if arrivals is not None:
             say_times(said, arrivals, answer, self._began, end)
         if self._first_byte is not None:
             said[attributes.FIRST_BYTE] = (self._first_byte - self._began) / _NS
         if self.connecting is not None:
             say_connecting(said, self.connecting)
-        for name, phase in answer.phases.items():
-            say_phase(said, name, phase)
-        if answer.engine is not None:
-            said[attributes.ENGINE] = answer.engine
-        if answer.timing_faults:
-            said[attributes.TIMING_FAULTS] = tuple(answer.timing_faults)
+        say_reported_times(said, answer)
         said[attributes.ATTEMPTS] = self.attempts
         if self._statuses:
-            said[attributes.ATTEMPT_DURATION] = tuple(self._failed_s)
-            said[attributes.ATTEMPT_BACKOFF] = tuple(self._pauses_s)
-            said[attributes.ATTEMPT_STATUS] = tuple(self._statuses)
+            say_failed_attempts(said, self._failed_s, self._pauses_s, self._statuses)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
-            self._say_request(said, body)
-        if answer.received is not None and answer.usage is None:
-            self._estimate(said, body)
-        span = self._span
+            self.body = None
+            try:
+                say_request(said, body, self._dialect, key, self._model_of_path)
+            except Exception:
+                _guard.failed("reading a request")
+        if answer.received is not None and answer.usage is None and self._answered and self._refused is None:
+            from agentprof import _estimate
+
+            _estimate.say_estimate(said, answer, self._dialect, body)
         if error_type is not None:
             said[attributes.ERROR_TYPE] = error_type
-            span.set_status(StatusCode.ERROR)
-        set_on(span, said)
+            self._span.set_status(StatusCode.ERROR)
+        set_on(self._span, said)
         if self._task is not None:
             self._task.count_call(answer.usage, answer.cost_usd)
-            self._task.note_ended(span)
-        span.end(end + self._anchor)
+            self._task.note_ended(self._span)
+        self._span.end(end + self._anchor)
 
     def _read_headers(self, said: dict[str, AttributeValue], headers: Any) -> None:
         answer, arrivals = self._answer, self._arrivals
         refused = self._refused is not None or not self._answered
         if self._dialect.reads_headers and not refused:
             self._dialect.read_headers(pairs(headers), answer)
-        streamed = arrivals is not None and arrivals.is_event_stream
-        say_headers(said, headers, answer, refused, self._until_headers() if streamed else None)
+        until = self._until_headers() if arrivals is not None and arrivals.is_event_stream else None
+        say_headers(said, headers, answer, refused, until)
 
     def _until_headers(self) -> int | None:
         """From the last request to its headers, without what it took to get a connection."""
@@ -411,25 +398,3 @@ class Call:
         until_headers = self._until_headers()
         if until_headers is not None:
             llama_cpp.note_queue(self._answer, until_headers, first_token - self._sent_at())
-
-    def _estimate(self, said: dict[str, AttributeValue], body: bytes | None) -> None:
-        from agentprof import _estimate
-
-        answer = self._answer
-        if answer.received is None or not self._answered or self._refused is not None:
-            return
-        try:
-            usage = _estimate.estimated(self._dialect, body, said, answer, answer.received)
-            if usage is not None:
-                answer.usage = usage
-                say_usage(said, usage)
-        except Exception:
-            _guard.failed("estimating usage")
-
-    def _say_request(self, said: dict[str, AttributeValue], body: bytes) -> None:
-        self.body = None
-        try:
-            key = self._task.key if self._task is not None else None
-            say_request(said, body, self._dialect, key, self._model_of_path)
-        except Exception:
-            _guard.failed("reading a request")

@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
+from opentelemetry.util.types import AttributeValue
 
-from agentprof import attributes
+from agentprof import _guard, attributes
+from agentprof._call_span import say_usage
 from agentprof.dialects import Answer, Dialect
 from agentprof.dialects._fields import fields_of
 from agentprof.dialects._received import Counting, Received
@@ -46,9 +48,25 @@ _KEPT_BY_PROVIDER: Final = (
 """Fields that add to the input what the provider holds."""
 
 
-def counting(dialect: Dialect) -> Dialect:
-    """The dialect, which counts what it reads where an answer wants it."""
+def counting(dialect: Dialect, answer: Answer) -> Dialect:
+    """The dialect, which counts what it reads of an answer."""
+    answer.received = Received()
     return cast("Dialect", Counting(dialect))
+
+
+def say_estimate(
+    said: dict[str, AttributeValue], answer: Answer, dialect: Dialect, body: bytes | None
+) -> None:
+    """Add the usage of an answered call that reports none, to what its span says and to the answer."""
+    try:
+        if answer.received is None:
+            return
+        usage = estimated(dialect, body, said, answer, answer.received)
+        if usage is not None:
+            answer.usage = usage
+            say_usage(said, usage)
+    except Exception:
+        _guard.failed("estimating usage")
 
 
 def estimated(

@@ -21,7 +21,6 @@ from agentprof._asked import say_request
 from agentprof._estimate import counting, estimated
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, dialect_of
-from agentprof.dialects._received import Received
 from agentprof.model import Usage
 
 APIS = (
@@ -63,12 +62,11 @@ def compared(folder: Path) -> Iterator[Compared]:
         said: dict[str, Any] = {}
         say_request(said, sent, dialect, None)
         answer = Answer()
-        answer.received = Received()
         got = base64.b64decode(response["body_b64"]) if response.get("body_b64") else _text(response)
-        arrivals = Arrivals(counting(dialect), answer, None, bool(truth["streaming"]))
+        arrivals = Arrivals(counting(dialect, answer), answer, None, bool(truth["streaming"]))
         arrivals.chunk(got)
         arrivals.complete()
-        if answer.usage is not None:
+        if answer.usage is not None and answer.received is not None:
             estimate = estimated(dialect, sent, said, answer, answer.received)
             streamed = "streamed" if truth["streaming"] else "whole"
             yield Compared(f"{truth['api']}, {streamed}", answer.usage, estimate)
