@@ -46,8 +46,8 @@ def call_here(*args: Any) -> Call:
     Args:
         args: What a `Call` is made of.
     """
-    scope = current_scope()
-    return Call(*args) if scope is None else scope.call_for(args)
+    scope = _scope.get()
+    return scope.call_for(args) if scope is not None and scope.is_open else Call(*args)
 
 
 class Scope:
