@@ -155,7 +155,11 @@ def _in_turn(node: Node, call: Call, givers: list[Node]) -> list[_Given]:
             (g.span.engine for g in givers if g.span.evidence is not None and g.span.evidence.stage), None
         )
         found.append(_Given(alone, engine=engine))
-    whole = [giver for giver in givers if giver.span.whole and giver.kind == "model"]
+    whole = [
+        giver
+        for giver in givers
+        if giver.span.whole and (giver.parent is None or not giver.parent.span.whole)
+    ]
     if len(whole) == 1 and node.span.end_ns is not None:
         found.append(_around(node, call, whole[0]))
     return found

@@ -45,13 +45,12 @@ def staged(nodes: Iterable[Node], arrival: int | None) -> dict[str, Phase] | Non
 
 def _prefill(stages: dict[EngineStage, list[Node]]) -> tuple[int, int, str] | None:
     """Start, end and name of the first prefill."""
+    chunks = stages.get("chunk", [])
     if "prefill" in stages:
         first = stages["prefill"][0]
-        return first.start, first.end, first.span.name
-    if "chunk" not in stages:
-        return None
+        return min([first.start, *(node.start for node in chunks)]), first.end, first.span.name
     before = stages["generation"][0].start if "generation" in stages else None
-    chunks = [node for node in stages["chunk"] if before is None or node.start < before]
+    chunks = [node for node in chunks if before is None or node.start < before]
     if not chunks:
         return None
     return chunks[0].start, max([node.end for node in chunks]), chunks[0].span.name

@@ -196,6 +196,19 @@ def test_sglang_after_a_retraction_counts_the_first_token_only() -> None:
     assert [row.phases_ns[name] / MS for name in ("queue", "prefill", "generation")] == [50, 150, 1_274]
 
 
+@pytest.mark.parametrize("last", ["prefill_forward", "prefill_chunked_forward"])
+def test_sglang_chunks_one_after_the_other_are_one_prefill(last: str) -> None:
+    """Also where they stand beside each other, and what others got between them is part of it."""
+    spans = [span for span in sglang("call") if "chunk" not in span.name and span.name != "prefill_forward"]
+    chunks = [("prefill_chunked_forward", 58, 90), ("prefill_chunked_forward", 100, 140), (last, 150, 208)]
+    spans += [
+        inside(name, begin, end, "tp0", kind=1, scope="sglang server", span_id=f"chunk{begin}")
+        for name, begin, end in chunks
+    ]
+    row = the_call(client(first_token=216), *spans)
+    assert [row.phases_ns[name] / MS for name in ("queue", "prefill", "generation")] == [50, 150, 1_274]
+
+
 def test_sglang_with_prefill_and_decode_on_servers_of_their_own() -> None:
     """Prefill and decoding have roots and clocks of their own; that both find each other is waiting."""
 
@@ -372,6 +385,18 @@ def test_claude_platform_what_the_client_waited_longer_is_network() -> None:
     ((task_id, own),) = tasks_in(read).items()
     summary = roll_up(task_id, own)
     assert (summary.calls, summary.tools) == (1, {})
+
+
+def test_claude_platform_without_a_name_of_what_it_does() -> None:
+    """How long it had the request is all that is asked of it."""
+    spans = [
+        claude("anthropic.messages.create", 0, 1_450, "call"),
+        claude("model run", 10, 700, "anthropic.messages.create"),
+    ]
+    assert in_ms(the_call(client(1_490, first_token=None), *spans)) == {
+        "network": (40, "derived"),
+        "model": (1_450, "observed"),
+    }
 
 
 def test_what_is_longer_than_the_call_is_not_believed() -> None:
