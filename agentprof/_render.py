@@ -77,7 +77,7 @@ def _node_table(document: dict[str, Any], width: int) -> list[str]:
     for node, cost in shown:
         total, own = node["total"], node["self"]
         figures = (
-            f"{fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} {node['runs']:>5} "
+            f"{fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} {known_runs(node):>5} "
             f"{total['calls'] or '':>5} {_tokens(total):>7} {cost:>{room_for_cost}}"
         )
         lines.append(f"{fmt.padded(fmt.cut(indented(node), room), room)} {figures}")
@@ -111,6 +111,11 @@ def marked_name(name: str, row: Mapping[str, Any]) -> str:
     if not row.get("inferred_ns"):
         return name
     return f"{name} (partly inferred)" if row["runs"] else f"{name} (inferred)"
+
+
+def known_runs(row: Mapping[str, Any]) -> str:
+    """How many runs spans tell of; empty where none does, though there was time of some."""
+    return "" if row.get("inferred_ns") and not row["runs"] else f"{row['runs']:,}"
 
 
 def _tokens(figures: dict[str, Any]) -> str:
@@ -174,7 +179,7 @@ def _html_nodes(document: dict[str, Any]) -> str:
             shown_name(node),
             fmt.duration(total["path_ns"]),
             fmt.duration(own["path_ns"]),
-            f"{node['runs']:,}",
+            known_runs(node),
             f"{total['calls']:,}" if total["calls"] else "",
             _tokens(total),
             cost,

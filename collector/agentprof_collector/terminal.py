@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentprof import _format as fmt
 from agentprof import _lines
-from agentprof._render import COLOURS, indented, marked_name, node_cost, profile, sum_tokens
+from agentprof._render import COLOURS, indented, known_runs, marked_name, node_cost, profile, sum_tokens
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.tables import Column, FittedTable
 from agentprof_collector.terminal_endpoints import draw_estimated, draw_estimates, draw_rates
@@ -106,7 +106,7 @@ def _profile(console: Console, document: Mapping[str, Any]) -> None:
         if node["errors"] and not wide:
             name.append(f" ({fmt.plural(node['errors'], 'error')})", style="red")
         cells = [
-            f"{node['runs']:,}",
+            known_runs(node),
             fmt.duration(total["path_ns"]),
             fmt.duration(own["path_ns"]),
             f"{total['calls']:,}" if total["calls"] else "",
@@ -282,7 +282,7 @@ def _draw_parts(console: Console, document: Mapping[str, Any]) -> None:
         table.add(
             Text(marked_name(row["name"], row)),
             f"{row['tasks']:,}",
-            f"{row['runs']:,}",
+            known_runs(row),
             f"{row['errors']:,}" if row["errors"] else "",
             fmt.duration(row["path_ns"]),
             fmt.duration(row["self_path_ns"]),

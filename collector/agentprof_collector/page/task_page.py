@@ -7,7 +7,7 @@ from typing import Any
 
 from agentprof import _format as fmt
 from agentprof import _lines
-from agentprof._render import node_cost, profile, shown_name, sum_tokens
+from agentprof._render import known_runs, node_cost, profile, shown_name, sum_tokens
 from agentprof_collector.page import bars, form, links
 from agentprof_collector.page.times import moment
 from agentprof_collector.page.waterfall import waterfall_view
@@ -129,7 +129,7 @@ def _node(node: Mapping[str, Any], cost: str, wall_ns: int) -> dict[str, Any]:
         "name": shown_name(node) or "(no name)",
         "path": " / ".join(node["path"]),
         "kind": node["kind"],
-        "runs": fmt.count(node["runs"]),
+        "runs": known_runs(node),
         "errors": fmt.count(node["errors"]) if node["errors"] else "",
         "total": fmt.duration(total["path_ns"]),
         "share": fmt.share(total["path_ns"], wall_ns),
@@ -168,7 +168,7 @@ def _tools(task: Mapping[str, Any]) -> dict[str, Any]:
     return _table(
         task["tools"],
         lambda row: {
-            "runs": fmt.count(row["runs"]),
+            "runs": known_runs(row),
             "errors": fmt.count(row["errors"]) if row["errors"] else "",
             "inferred": fmt.duration(row["inferred_ns"]) if row.get("inferred_ns") else "",
             "busy": fmt.duration(row["busy_ns"]),
