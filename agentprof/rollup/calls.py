@@ -45,6 +45,8 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     """Fills the call exactly: `failed_attempt`, `backoff` and the phases of the last attempt."""
     phase_sources: dict[str, str]
     """How each is known; of several stretches the last."""
+    phase_fields: dict[str, str] = {}
+    """Where each was read: path of the raw field in the engine's answer or span, or the arithmetic over such."""
     timing_faults: list[str]
     """Times the server reported that cannot be, and are not among the phases."""
     first_token_ns: int | None
@@ -75,9 +77,7 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
     service: str | None
 
 
-def call_rows(
-    task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindow] = ()
-) -> list[CallRow]:
+def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindow] = ()) -> list[CallRow]:
     """The calls of a task, by start.
 
     Args:
@@ -123,6 +123,11 @@ def call_rows(
                 failed_statuses=[attempt.status for attempt in call.failed_attempts],
                 phases_ns=phases,
                 phase_sources={segment.name: segment.source for segment in profile.segments[id(node)]},
+                phase_fields={
+                    name: phase.field
+                    for name, phase in call.phases.items()
+                    if phase.field is not None and name in phases
+                },
                 timing_faults=list(call.timing_faults),
                 first_token_ns=call.first_token_ns,
                 first_content_ns=call.first_content_ns,

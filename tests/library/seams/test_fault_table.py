@@ -119,7 +119,8 @@ def test_a_wrong_clock(server: ModelServer, captured: Captured) -> None:
         "prefill": exactly(0.05),
         "generation": exactly(0.1),
     }
-    assert saying(captured, attributes.ENGINE) == "sglang"
+    assert row_of(captured).engine == "sglang"
+    assert row_of(captured).phase_fields["queue"] == "choices[0].meta_info.queue_time"
     assert faults(captured) == ""
 
 
