@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,9 @@ def serving(shared: Path, folder: Path, slots: int) -> Iterator[LlamaCpp]:
     script = shared / "engine" / "start_server.sh"
     if not script.exists():
         pytest.skip("the script that starts llama.cpp's server is not there")
+    environment = cache() / _KEPT[0]
+    if not (environment / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     for name in _KEPT:
         (cache() / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(cache() / name)
