@@ -139,6 +139,9 @@ def test_vllm_less_the_prefill_the_first_token_is_the_whole_wait() -> None:
         "prefill": (150, "joined"),
         "generation": (1_278, "observed"),
     }
+    assert row.engine == "vllm"
+    assert row.phase_fields["queue"] == "gen_ai.latency.time_to_first_token - prefill"
+    assert row.phase_fields["prefill"] == "gen_ai.latency.time_in_model_prefill"
 
 
 def test_vllm_without_its_first_token_has_a_queue_that_starts_late() -> None:
@@ -169,6 +172,8 @@ def test_sglang_stages_are_the_truth_and_not_the_root() -> None:
         "prefill": (150, "joined"),
         "generation": (1_274, "observed"),
     }
+    assert row.engine == "sglang"
+    assert (row.phase_fields["queue"], row.phase_fields["prefill"]) == ("prefill_waiting", "prefill_forward")
 
 
 def test_sglang_time_in_no_stage_before_the_queue_is_queueing() -> None:
