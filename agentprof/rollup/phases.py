@@ -93,7 +93,8 @@ def _with_first_token(last: _Last, first_token_ns: int) -> tuple[list[Segment], 
     seen = min(max(first_token_ns, 0), length)
     client_ns = min(last.client_ns, length - seen)
     generation, client_ns = _generation(last, length - seen, client_ns)
-    before, cut = _fit(last.those(_BEFORE_TOKEN), length - client_ns - generation.ns)
+    known = _BEFORE_TOKEN if {"queue", "prefill"} & last.phases.keys() else (*_BEFORE_TOKEN, "wait")
+    before, cut = _fit(last.those(known), length - client_ns - generation.ns)
     rest = length - client_ns - generation.ns - sum(phase.ns for phase in before.values())
     segments = [
         *_rest_before_token(last, before, rest),
@@ -119,7 +120,7 @@ def _generation(last: _Last, after_token_ns: int, client_ns: int) -> tuple[Segme
 
 
 def _rest_before_token(last: _Last, before: dict[str, Phase], rest: int) -> list[Segment]:
-    queue, prefill, wait = before.get("queue"), before.get("prefill"), last.phases.get("wait")
+    queue, prefill, wait = before.get("queue"), before.get("prefill"), before.get("wait")
     named = [
         Segment(name, before[name].ns, before[name].source)
         for name in ("connect", "network")
@@ -139,8 +140,7 @@ def _rest_before_token(last: _Last, before: dict[str, Phase], rest: int) -> list
     if prefill is not None:
         return [*named, Segment("wait", rest, "observed"), Segment("prefill", prefill.ns, prefill.source)]
     if wait is not None:
-        kept = min(wait.ns, rest)
-        return [*named, Segment("network", rest - kept, "derived"), Segment("wait", kept, wait.source)]
+        return [*named, Segment("network", rest, "derived"), Segment("wait", wait.ns, wait.source)]
     away = _away(last, named, rest)
     return [*named, Segment("network", away, "derived"), Segment("wait", rest - away, "observed")]
 
@@ -173,6 +173,7 @@ def _without_first_token(last: _Last) -> tuple[list[Segment], bool]:
         model = last.phases["model"]
         inside = sum(fitted[name].ns for name in parts if name in fitted)
         own = min(max(model.ns - inside, 0), rest)
+        cut = cut or model.ns - inside > rest
         segments.insert(0, Segment("network", rest - own, "derived"))
         segments.append(Segment("model", own, model.source if not inside else "derived"))
     else:

@@ -44,7 +44,9 @@ def calls_known(draw: st.DrawFn) -> dict[str, Any]:
     attempts = draw(st.lists(st.builds(failed, st.integers(0, 8), st.integers(0, 4), statuses), max_size=2))
     phases = draw(
         st.dictionaries(
-            st.sampled_from(["queue", "prefill", "generation", "connect", "network", "client"]),
+            st.sampled_from(
+                ["queue", "prefill", "wait", "generation", "model", "connect", "network", "client"]
+            ),
             st.builds(
                 lambda ns, source: Phase(ns=ns, source=source),
                 st.integers(0, 15),
