@@ -128,6 +128,7 @@ LATE_DIALECTS: Final[dict[str, str]] = {
     ":streamRawPredict": "vertex_publishers:Publishers",
     "/generate": "native_generate:Generate",
     "/generate_stream": "native_generate:GenerateStream",
+    "/completion": "llama_completion:Completion",
 }
 """`module:class` by the end of the paths it is served on: loaded when the first of them is seen, not at the start of
 every program."""

@@ -47,6 +47,7 @@ PROGRAM = """
         "/publishers/p/models/m:rawPredict": {"usage": {"input_tokens": 7, "output_tokens": 2}},
         "/model/m/invoke": {"usage": {"input_tokens": 7, "output_tokens": 2}},
         "/generate": {"meta_info": {"prompt_tokens": 7, "completion_tokens": 2}},
+        "/completion": {"stop": True, "tokens_evaluated": 7, "tokens_predicted": 2},
         "/generate_stream": {"details": {"input_length": 7, "generated_tokens": 2}},
     }
     read, names = {}, set()

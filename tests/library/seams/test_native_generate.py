@@ -141,6 +141,52 @@ def test_tgi_streamed(server: ModelServer, captured: Captured) -> None:
     assert divided["generation"] >= 95 * MS
 
 
+LAST = {
+    "content": "",
+    "stop": True,
+    "stop_type": "limit",
+    "model": "smollm2",
+    "tokens_predicted": 20,
+    "tokens_evaluated": 300,
+    "timings": {"cache_n": 100, "prompt_n": 200, "prompt_ms": 50.0, "predicted_n": 20, "predicted_ms": 100.0},
+}
+
+
+def test_llama_cpp(server: ModelServer, captured: Captured) -> None:
+    """A whole answer: prefill and generation are the server's, what precedes them waited."""
+    reply = Reply.json(LAST | {"content": "one two"})
+    reply.wait_s = 0.25
+    server.replies = [reply]
+    post(server, "/completion", {"prompt": "Count.", "n_predict": 20})
+    found = only(captured).call
+    assert found is not None
+    assert (found.engine, found.model, found.finish_reasons) == ("llama.cpp", "smollm2", ("limit",))
+    assert found.usage == Usage(input=300, output=20, cache_read=100)
+    divided = phases(captured)
+    assert (divided["prefill"], divided["generation"]) == (50 * MS, 100 * MS)
+    assert divided["wait"] >= 95 * MS
+
+
+def test_llama_cpp_streamed(server: ModelServer, captured: Captured) -> None:
+    """The headers leave when the slot starts: before them the request queued."""
+    pieces = [
+        0.05,
+        event({"content": "one", "stop": False}),
+        0.1,
+        event({"content": " two", "stop": False}),
+        event(LAST),
+    ]
+    server.replies = [Reply.stream(pieces, wait_s=0.2)]
+    post(server, "/completion", {"prompt": "Count.", "stream": True})
+    found = only(captured).call
+    assert found is not None
+    assert (found.stream, found.stream_end) == (True, "complete")
+    divided = phases(captured)
+    assert divided["queue"] >= 195 * MS
+    assert divided["prefill"] == 50 * MS
+    assert "wait" not in divided
+
+
 def test_what_is_no_request() -> None:
     """Others post to such a path too; Ollama's own path is another format."""
     dialect = dialect_of("/generate")
