@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
+import importlib
 import inspect
 import multiprocessing
+import os
 import pickle
 import typing
 from collections.abc import Callable, Iterator
@@ -45,6 +48,15 @@ def _looks(function: Any) -> dict[str, Any]:
     found["source"] = inspect.getsource(function)
     found["overloads"] = typing.get_overloads(function)
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _those_installed() -> None:
+    """What may be installed besides, so that it is patched too."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    for name in ("botocore.endpoint", "aiobotocore.endpoint", "litellm"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 @pytest.fixture
