@@ -60,9 +60,9 @@ def _begin(endpoint: Any, request: Any) -> Call | None:
     try:
         url = urlsplit(request["url"])
         dialect = _http.wanted(request["method"], url.path)
-        body = request["body"]
-        if dialect is None or not isinstance(body, bytes):
+        if dialect is None or not isinstance(request["body"], (bytes, bytearray)):
             return None
+        body = bytes(request["body"])
         asked = asked_in(dialect, url.path, body)
         if asked is None:
             return None

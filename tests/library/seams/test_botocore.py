@@ -1,6 +1,7 @@
 """boto3 and Bedrock: every recording through it, what the program gets, and failures. Run with `-s` for tables."""
 
 import gc
+import io
 import json
 from typing import Any
 
@@ -139,3 +140,15 @@ def test_the_time_of_an_answer_is_on_the_timeline() -> None:
     assert summary["evidence_ns"]["model"] == {"reported": 30_000_000}
     assert summary["timeline_ns"]["network"] >= 29_000_000
     assert (summary["tokens"]["input"], summary["tokens"]["output"]) == (7, 2)
+
+
+@pytest.mark.parametrize(("kind", "calls"), [(bytes, 1), (bytearray, 1), (io.BytesIO, 0)])
+def test_bodies_the_program_may_give(kind: Any, calls: int) -> None:
+    """A file is the program's: it is not read, and its request is no call."""
+    with ModelServer() as server, capture() as captured:
+        server.replies = [Reply.json({"outputs": [{"text": "A", "stop_reason": "stop"}]})]
+        client = bedrock_client(boto3, server.url)
+        answer = client.invoke_model(modelId="m", body=kind(b'{"prompt": "hi"}'))
+        assert b"outputs" in answer["body"].read()
+    assert [sent.body for sent in server.sent] == [b'{"prompt": "hi"}']
+    assert len(captured.spans) == calls
