@@ -55,21 +55,23 @@ def duration(value: object, field: str, unit_ns: int, answer: Answer) -> int | N
     """
     if value is None:
         return None
-    number = _number(value)
-    if number is None:
+    counted = number(value)
+    if counted is None:
         fault(answer, field, NOT_A_NUMBER)
-    elif number < 0:
+    elif counted < 0:
         fault(answer, field, NEGATIVE)
-    elif number * unit_ns >= _LONGEST_NS:
+    elif counted * unit_ns >= _LONGEST_NS:
         fault(answer, field, TOO_LONG)
     else:
-        return round(number * unit_ns)
+        return round(counted * unit_ns)
     return None
 
 
 def note(answer: Answer, phase: str, ns: int | None, field: str, source: Source = "reported") -> None:
-    """Note a phase, if its time is known and no finer reader has given it."""
-    if ns is not None:
+    """Note a phase, if its time is known and no finer reader has given it; what cannot be is a fault."""
+    if ns is not None and ns >= _LONGEST_NS:
+        fault(answer, field, TOO_LONG)
+    elif ns is not None:
         answer.phases.setdefault(phase, Phase(ns=ns, source=source, field=field))
 
 
@@ -95,11 +97,12 @@ def fault(answer: Answer, field: str, reason: str) -> None:
         answer.timing_faults.append(said)
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
+    """A finite number, or the text of one; None: it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
+        found = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return found if math.isfinite(found) else None

@@ -35,7 +35,7 @@ def read(body: bytes, answer: Answer) -> bool:
     if isinstance(tokens, dict):
         path = "stats.response_tokens"
         gap, length = duration(tokens.get(_GAP), f"{path}.{_GAP}", MILLISECONDS, answer), tokens.get(_LENGTH)
-        if gap is not None and isinstance(length, int) and length > 0:
+        if gap is not None and type(length) is int and length > 0:
             field = f"{path}.{_GAP} * ({path}.{_LENGTH} - 1)"
             note(answer, "generation", gap * (length - 1), field, "derived")
     return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agentprof.engines._times import NEGATIVE, SECONDS, duration, fault, note, object_at
+from agentprof.engines._times import NEGATIVE, SECONDS, duration, fault, note, number, object_at
 
 if TYPE_CHECKING:
     from agentprof.dialects import Answer
@@ -50,7 +50,7 @@ def read(body: bytes, answer: Answer) -> bool:
 def _of_choice(body: bytes) -> dict[str, Any] | None:
     try:
         choices = _choices_of(body).choices
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return choices[0].meta_info if len(choices) == 1 else None
 
@@ -59,19 +59,12 @@ def _note(found: dict[str, Any], section: str, answer: Answer) -> None:
     def seconds(name: str) -> int | None:
         return duration(found.get(name), f"{section}.{name}", SECONDS, answer)
 
-    def stamp(name: str) -> float | None:
-        value = found.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
     if not found.get("num_retractions"):
         note(answer, "queue", seconds("queue_time"), f"{section}.queue_time")
-    entered, prefilled = stamp("forward_entry_time"), stamp("prefill_finished_time")
+    entered, prefilled = number(found.get("forward_entry_time")), number(found.get("prefill_finished_time"))
     if entered and prefilled:
         field = f"{section}.prefill_finished_time - {section}.forward_entry_time"
-        if prefilled < entered:
-            fault(answer, field, NEGATIVE)
-        else:
-            note(answer, "prefill", round((prefilled - entered) * SECONDS), field)
+        note(answer, "prefill", duration(prefilled - entered, field, SECONDS, answer), field)
     whole, first = seconds("e2e_latency"), seconds("first_token_latency")
     if whole is None:
         return
