@@ -32,7 +32,7 @@ from agentprof._headers import pairs, say_headers
 from agentprof._runtime import Runtime
 from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
-from agentprof.engines import llama_cpp
+from agentprof.engines import LLAMA_CPP
 
 _NS: Final = 1e9
 _current: ContextVar[Call | None] = ContextVar("agentprof_call", default=None)
@@ -343,7 +343,7 @@ class Call:
             error_type = error_type or self._refused
         if self.headers is not None:
             self._read_headers(said, self.headers)
-        if answer.engine == llama_cpp.NAME and arrivals is not None and arrivals.first_token is not None:
+        if answer.engine == LLAMA_CPP and arrivals is not None and arrivals.first_token is not None:
             self._note_queue(arrivals.first_token)
         say_answer(said, answer)
         key = self._task.key if self._task is not None else None
@@ -395,6 +395,8 @@ class Call:
         return self._attempt_began + (self.connecting.ns if self.connecting is not None else 0)
 
     def _note_queue(self, first_token: int) -> None:
+        from agentprof.engines import llama_cpp
+
         until_headers = self._until_headers()
         if until_headers is not None:
             llama_cpp.note_queue(self._answer, until_headers, first_token - self._sent_at())

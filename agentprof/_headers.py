@@ -12,7 +12,6 @@ https://docs.litellm.ai/docs/proxy/response_headers.
 
 from __future__ import annotations
 
-import string
 from typing import Any, Final
 
 from opentelemetry.util.types import AttributeValue
@@ -20,7 +19,7 @@ from opentelemetry.util.types import AttributeValue
 from agentprof import _guard, attributes
 from agentprof.dialects import Answer
 from agentprof.dialects._openai_usage import dollars
-from agentprof.engines import headers as times
+from agentprof.engines import HEADERS
 
 _LIMITS: Final = [
     (
@@ -51,9 +50,9 @@ _WAITS: Final = {b"retry-after-ms": 0.001, b"retry-after": 1.0}
 _COST: Final = b"x-litellm-response-cost"
 _PROCESSING: Final = b"openai-processing-ms"
 _SAID_PROCESSING: Final = f"{attributes.HEADER}openai-processing-ms"
-_TIMES: Final = frozenset(name.encode() for name in times.NAMES)
+_TIMES: Final = frozenset(name.encode() for name in HEADERS)
 _OTHER_TIMES: Final = _TIMES - {_PROCESSING}
-_ID_CHARS: Final = (string.ascii_letters + string.digits + "_.:-").encode()
+_ID_CHARS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
 _LONGEST_ID: Final = 128
 _DIGITS: Final = 16
 _LONGEST_S: Final = 1e9
@@ -132,6 +131,8 @@ def _say_times(
         if name in _TIMES and len(value) <= _LONGEST_VALUE
     }
     if until_headers_ns is not None:
+        from agentprof.engines import headers as times
+
         times.read(told, answer, until_headers_ns)
         return
     for name, text in told.items():

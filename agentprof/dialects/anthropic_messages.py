@@ -13,7 +13,6 @@ from agentprof.dialects._anthropic_usage import RawUsage, read_usage
 from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
-from agentprof.engines import llama_cpp
 
 
 class Block(msgspec.Struct):
@@ -123,6 +122,8 @@ class Messages(Format):
 
 
 def _note_timings(data: bytes, answer: Answer) -> None:
+    from agentprof.engines import llama_cpp
+
     if llama_cpp.read(data, answer):
         answer.engine = llama_cpp.NAME
 

@@ -6,22 +6,7 @@ An engine is known by fields that only it sends. What each figure means is said 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
-
-from agentprof.engines import (
-    cerebras,
-    dynamo,
-    fireworks,
-    groq,
-    llama_cpp,
-    lmdeploy,
-    localai,
-    nim,
-    sambanova,
-    sglang,
-    tensorrt_llm,
-    vllm,
-)
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from agentprof.dialects import Answer
@@ -32,47 +17,34 @@ LATE_QUEUE_FIELDS: Final = frozenset(
 """Fields whose queue time begins after the request's arrival, or ends before a further wait that is in no field:
 what else passed before the prompt was read was queueing too."""
 
+LLAMA_CPP: Final = "llama.cpp"
 
-class Engine(Protocol):
-    """Reads what one engine puts into its answers."""
-
-    @property
-    def NAME(self) -> str:
-        """What it is called."""
-
-    @property
-    def MARKERS(self) -> tuple[bytes, ...]:
-        """Each only in its answers: a cheap test before anything is decoded."""
-
-    def read(self, body: bytes, answer: Answer) -> bool:
-        """Note the times in a body or in the data of an event; whether it is one of this engine at all."""
-
-
-# Of two that both know an answer the one that serves the tokens comes before the one that passes them on.
-ENGINES: Final[tuple[Engine, ...]] = (
-    llama_cpp,
-    groq,
-    cerebras,
-    sambanova,
-    fireworks,
-    sglang,
-    tensorrt_llm,
-    localai,
-    lmdeploy,
-    nim,
-    dynamo,
-    vllm,
+HEADERS: Final = frozenset(
+    {
+        "openai-processing-ms",
+        "server-timing",
+        "x-litellm-response-duration-ms",
+        "x-litellm-overhead-duration-ms",
+        "x-total-time",
+        "x-queue-time",
+        "x-inference-time",
+        "x-compute-time",
+        "fireworks-tokenizer-queue-duration",
+        "fireworks-prefill-queue-duration",
+        "fireworks-generation-queue-duration",
+        "fireworks-prefill-duration",
+        "fireworks-generation-duration",
+        "fireworks-server-time-to-first-token",
+        "fireworks-server-processing-time",
+    }
 )
-
-
-ADVICE: Final[dict[str, str]] = {
-    engine.NAME: engine.ADVICE for engine in (sglang, tensorrt_llm, dynamo, vllm)
-}
-"""What switches the times of an engine on, by its name; the others send theirs always, or have none."""
+"""Headers that say how long a server took, in small letters; `agentprof.engines.headers` reads them."""
 
 
 def read_body(body: bytes, answer: Answer) -> None:
     """Note what the engine that made a body or an event reports in it, and which one it was."""
+    from agentprof.engines.table import ENGINES
+
     for engine in ENGINES:
         for marker in engine.MARKERS:
             if marker in body:

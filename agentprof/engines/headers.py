@@ -34,19 +34,6 @@ _LITELLM_OVERHEAD: Final = "x-litellm-overhead-duration-ms"
 _TGI: Final = ("x-total-time", "x-queue-time", "x-inference-time")
 _TGI_COMPUTE: Final = "x-compute-time"
 _FIREWORKS: Final = "fireworks-"
-_FIREWORKS_TIMES: Final = (
-    *fireworks.QUEUES,
-    "prefill-duration",
-    "generation-duration",
-    "server-time-to-first-token",
-    "server-processing-time",
-)
-
-NAMES: Final = frozenset(
-    {_PROCESSING, _SERVER_TIMING, _LITELLM, _LITELLM_OVERHEAD, *_TGI, _TGI_COMPUTE}
-    | {_FIREWORKS + name for name in _FIREWORKS_TIMES}
-)
-"""Headers that are read, in small letters."""
 
 TELLING: Final = (_PROCESSING, _SERVER_TIMING, _LITELLM, _TGI[0], _FIREWORKS + "server-time-to-first-token")
 """One of these is among what any of the sources sends."""
@@ -60,7 +47,7 @@ def read(found: Mapping[str, str], answer: Answer, until_headers_ns: int | None)
     """Note what headers say, beside what the body has said.
 
     Args:
-        found: Those of `NAMES` the answer has.
+        found: Those of `agentprof.engines.HEADERS` the answer has.
         until_headers_ns: From the request to the headers, of a stream; None: the answer came whole.
     """
     if all(name in found for name in _TGI):

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from agentprof.engines import LLAMA_CPP
 from agentprof.engines._times import MILLISECONDS, note, note_fields, object_at
 
 if TYPE_CHECKING:
     from agentprof.dialects import Answer
 
-NAME: Final = "llama.cpp"
+NAME: Final = LLAMA_CPP
 MARKERS: Final = (b'"timings"',)
 _FIELDS: Final = {"prompt_ms": "prefill", "predicted_ms": "generation"}
 _TOLERANCE_NS: Final = 50 * MILLISECONDS

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from agentprof.engines import ADVICE
+from agentprof.engines.table import ADVICE
 from agentprof.rollup.possible import is_reported
 from agentprof.rollup.tree import Node
 from agentprof.summary import Warn
