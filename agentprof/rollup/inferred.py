@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from agentprof.model import NO_ID
-from agentprof.rollup.tree import OWNERS, Node, Tree
+from agentprof.rollup.tree import OWNERS, Node, Order, Tree
 
 TAKES = frozenset({"task", "agent", "step", "wrapper"})
 """Kinds of spans whose own time may be that of a tool: they say who asked, not what was done."""
@@ -63,7 +64,8 @@ def inferred_stretches(tree: Tree) -> dict[int, list[Stretch]]:
         by_answer.setdefault(id(ran.answer), []).append(ran)
     marked = _Marked(tree)
     found: dict[int, list[Stretch]] = {}
-    for all_ran in by_answer.values():
+    # The latest answer first: a marked tool inside the run of another is not that one's.
+    for all_ran in sorted(by_answer.values(), key=lambda ran: _ended(ran[0].answer), reverse=True):
         whose = _common_owner(all_ran)
         if whose is not None:
             found.setdefault(id(whose), []).extend(_stretches(marked.left(all_ran, whose)))
@@ -128,7 +130,7 @@ class _Open:
 def _matched(calls: Sequence[Node]) -> Iterator[Ran]:
     """The tools whose results were sent; of several requests that carry one the first counts."""
     answers = [node for node in calls if node.call is not None and node.call.tool_calls]
-    answers.sort(key=lambda node: (node.end, node.order))
+    answers.sort(key=_ended)
     requests = [node for node in calls if node.call is not None and node.call.tool_result_ids]
     waiting, at = _Open(), 0
     for request in sorted(requests, key=lambda node: node.order):
@@ -139,6 +141,10 @@ def _matched(calls: Sequence[Node]) -> Iterator[Ran]:
             asked = waiting.take(result, _scope(request))
             if asked is not None and asked.call.end < request.start:
                 yield Ran(asked.name, asked.call, request)
+
+
+def _ended(node: Node) -> tuple[int, Order]:
+    return node.end, node.order
 
 
 def _scope(node: Node) -> int:
@@ -159,11 +165,13 @@ def _common_owner(all_ran: Iterable[Ran]) -> Node | None:
 
 # --- what is marked all the same -----------------------------------------------------------------
 class _Marked:
-    """The tool runs of a task that a span tells of."""
+    """The tool runs of a task that a span tells of; each stands for one tool that an answer asked for."""
 
     def __init__(self, tree: Tree) -> None:
         self._runs = sorted(tree.of_kind("tool"), key=lambda node: node.order)
         self._starts = [node.start for node in self._runs]
+        self._free = list(range(len(self._runs) + 1))
+        """For each place the first from it on whose run stands for nothing yet, as far as known."""
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
         if self._runs:
@@ -179,17 +187,22 @@ class _Marked:
         """The tools of an answer without those that are marked: by their names, else as many as there are."""
         answer, until = all_ran[0].answer, max(ran.request.start for ran in all_ran)
         names = Counter(ran.name for ran in all_ran)
-        others = 0
-        for run in islice(self._runs, at := bisect_left(self._starts, answer.start), at + _AT_ONCE):
-            if run.start >= until:
+        others: list[int] = []
+        at = self._next_free(bisect_left(self._starts, answer.start))
+        for _ in range(_AT_ONCE):
+            if at == len(self._runs) or self._starts[at] >= until or not names.total():
                 break
-            if not self._is_below(run, whose):
-                continue
-            if names[run.title]:
-                names[run.title] -= 1
-            else:
-                others += 1
-        if names.total() <= others:
+            run = self._runs[at]
+            if self._is_below(run, whose):
+                if names[run.title]:
+                    names[run.title] -= 1
+                    self._free[at] = at + 1
+                else:
+                    others.append(at)
+            at = self._next_free(at + 1)
+        if names.total() <= len(others):
+            for place in others[: names.total()]:
+                self._free[place] = place + 1
             return []
         left = []
         for ran in sorted(all_ran, key=lambda ran: (-ran.request.start, ran.request.order)):
@@ -197,6 +210,15 @@ class _Marked:
                 names[ran.name] -= 1
                 left.append(ran)
         return left
+
+    def _next_free(self, at: int) -> int:
+        passed: list[int] = []
+        while self._free[at] != at:
+            passed.append(at)
+            at = self._free[at]
+        for place in passed:
+            self._free[place] = at
+        return at
 
     def _is_below(self, run: Node, above: Node) -> bool:
         return self._first[id(above)] < self._first[id(run)] <= self._last[id(above)]
@@ -221,12 +243,27 @@ def _name_of(names: Iterable[str]) -> str:
 
 
 def _disjoint(stretches: list[Stretch]) -> list[Stretch]:
-    """At every instant the one that started first; of equal ones the one that ends first, then the name."""
+    """At every instant the one that started last; of equal ones the one that ends first, then the name.
+
+    So the tools of an agent that runs as a tool of another have their time, and the rest is that tool's.
+    """
+    ordered = sorted(stretches)
+    running: list[tuple[int, int, str]] = []
     kept: list[Stretch] = []
-    until = 0
-    for stretch in sorted(stretches):
-        low = max(stretch.start, until)
-        if low < stretch.end:
-            kept.append(Stretch(low, stretch.end, stretch.name))
-            until = stretch.end
+    at = 0
+    bounds = sorted({bound for stretch in stretches for bound in (stretch.start, stretch.end)})
+    for low, high in pairwise(bounds):
+        while at < len(ordered) and ordered[at].start <= low:
+            start, end, name = ordered[at]
+            heappush(running, (-start, end, name))
+            at += 1
+        while running and running[0][1] <= low:
+            heappop(running)
+        if not running:
+            continue
+        name = running[0][2]
+        if kept and kept[-1].end == low and kept[-1].name == name:
+            kept[-1] = kept[-1]._replace(end=high)
+        else:
+            kept.append(Stretch(low, high, name))
     return kept

@@ -205,14 +205,34 @@ def test_a_mark_that_holds_the_answer_but_not_the_request_is_no_tool() -> None:
 
 
 def test_agents_that_take_turns_in_one_task() -> None:
-    """While one waits for its tool the other's call has the time; of two tools the one that began first."""
+    """While one waits for its tool the other's call has the time; of two tools the one that began last."""
     found = summed(
         asks("a1", 0, 10, look="1"),
         asks("a2", 20, 30, find="2"),
         sends("b1", 50, 60, "1"),
         sends("b2", 80, 90, "2"),
     )
-    assert own(found) == {"": 10, "look": 30, "find": 20, "m": 40}
+    assert own(found) == {"": 10, "look": 10, "find": 40, "m": 40}
+
+
+def test_an_agent_that_runs_as_a_tool_of_another() -> None:
+    """Its own tools have their time, what is left of it is that tool's."""
+    found = summed(
+        asks("outer", 0, 10, delegate="1"),
+        asks("inner", 20, 30, look="2"),
+        sends("inner2", 50, 60, "2"),
+        sends("outer2", 80, 90, "1"),
+    )
+    assert own(found) == {"": 10, "delegate": 30, "look": 20, "m": 40}
+    found = summed(
+        asks("outer", 0, 10, delegate="1"),
+        asks("inner", 20, 30, look="2"),
+        tool("look", 35, 45, "root"),
+        sends("inner2", 50, 60, "2"),
+        sends("outer2", 80, 90, "1"),
+    )
+    assert found.evidence_ns["tool"] == {"inferred": 40, "observed": 10}
+    assert own(found) == {"": 10, "delegate": 40, "look": 10, "m": 40}
 
 
 def test_a_call_seen_by_two_instrumentations_has_its_tools_once() -> None:
