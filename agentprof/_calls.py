@@ -389,14 +389,14 @@ class Call:
 
     def _until_headers(self) -> int | None:
         """From the last request to its headers, without what it took to get a connection."""
-        return None if self._headers_at is None else self._headers_at - self._sent_at()
-
-    def _sent_at(self) -> int:
-        return self._attempt_began + (self.connecting.ns if self.connecting is not None else 0)
+        if self._headers_at is None:
+            return None
+        connecting_ns = self.connecting.ns if self.connecting is not None else 0
+        return self._headers_at - self._attempt_began - connecting_ns
 
     def _note_queue(self, first_token: int) -> None:
         from agentprof.engines import llama_cpp
 
         until_headers = self._until_headers()
-        if until_headers is not None:
-            llama_cpp.note_queue(self._answer, until_headers, first_token - self._sent_at())
+        if until_headers is not None and self._headers_at is not None:
+            llama_cpp.note_queue(self._answer, until_headers, until_headers + first_token - self._headers_at)
