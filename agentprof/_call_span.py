@@ -192,13 +192,19 @@ def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> N
             said[attributes.CONNECT + part] = connecting.parts[part] / _NS
 
 
-def say_failed_attempts(
-    said: dict[str, AttributeValue], lasted_s: list[float], pauses_s: list[float], statuses: list[str]
+def say_attempts(
+    said: dict[str, AttributeValue],
+    attempts: int,
+    failed_s: list[float],
+    pauses_s: list[float],
+    statuses: list[str],
 ) -> None:
-    """Add the attempts that did not give the answer: in each list one entry an attempt."""
-    said[attributes.ATTEMPT_DURATION] = tuple(lasted_s)
-    said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
-    said[attributes.ATTEMPT_STATUS] = tuple(statuses)
+    """Add how many attempts there were; of those that did not give the answer each list has one entry."""
+    said[attributes.ATTEMPTS] = attempts
+    if statuses:
+        said[attributes.ATTEMPT_DURATION] = tuple(failed_s)
+        said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
+        said[attributes.ATTEMPT_STATUS] = tuple(statuses)
 
 
 def say_reported_times(said: dict[str, AttributeValue], answer: Answer) -> None:

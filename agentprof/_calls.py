@@ -18,8 +18,8 @@ from agentprof._asked import say_request, say_tool_calls
 from agentprof._call_span import (
     first_said,
     say_answer,
+    say_attempts,
     say_connecting,
-    say_failed_attempts,
     say_reported_times,
     say_times,
     set_on,
@@ -356,9 +356,7 @@ class Call:
         if self.connecting is not None:
             say_connecting(said, self.connecting)
         say_reported_times(said, answer)
-        said[attributes.ATTEMPTS] = self.attempts
-        if self._statuses:
-            say_failed_attempts(said, self._failed_s, self._pauses_s, self._statuses)
+        say_attempts(said, self.attempts, self._failed_s, self._pauses_s, self._statuses)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self.body = None
