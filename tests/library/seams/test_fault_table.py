@@ -1,35 +1,30 @@
-"""Calls whose times mislead: each through a real seam over loopback, with the phases it must have.
-
-The server's pauses are true times from below; from above a busy machine adds to them.
-"""
+"""Calls whose times mislead: each through a real seam over loopback, with the phases it must have."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any
 
-import aiohttp
 import httpx2
 import openai
 import pytest
 from support.model_server import CHAT, DONE, ROLE, ModelServer, Reply, chunk
+from support.timed_calls import (
+    ASKED,
+    EARLY,
+    USAGE,
+    S,
+    about,
+    exactly,
+    faults,
+    metrics,
+    row_of,
+    saying,
+    streamed,
+    whole,
+)
 
 from agentprof import _guard, attributes
-from agentprof._readable import to_raw
-from agentprof.model import Span
-from agentprof.rollup import roll_up
-from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.testing import Captured
-from agentprof.vocabularies import normalise
-
-S = 1_000_000_000
-EARLY = 0.005
-LATE = 0.150
-"""What a busy machine may add to a pause."""
-
-USAGE = {"prompt_tokens": 300, "completion_tokens": 20, "total_tokens": 320}
-ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Count."}]}
 
 
 @pytest.fixture(autouse=True)
@@ -38,66 +33,6 @@ def nothing_fails_inside() -> Any:
     before = _guard.counts()
     yield
     assert _guard.counts() == before
-
-
-def metrics(queue: float, prefill: float, generation: float) -> dict[str, Any]:
-    """What vLLM puts beside the usage, of seconds."""
-    times = {"queue_time_ms": queue, "time_to_first_token_ms": prefill, "generation_time_ms": generation}
-    return {"metrics": {name: s * 1000 for name, s in times.items()}}
-
-
-def streamed(server: ModelServer, pieces: list[bytes | float]) -> None:
-    """Read a stream to its end with the openai SDK."""
-    server.replies = [Reply.stream(pieces)]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        for _ in client.chat.completions.create(**ASKED, stream=True):
-            pass
-
-
-def whole(server: ModelServer, body: dict[str, Any], wait_s: float) -> None:
-    """Get a whole answer with the openai SDK."""
-    reply = Reply.json(CHAT | {"usage": USAGE} | body)
-    reply.wait_s = wait_s
-    server.replies = [reply]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        client.chat.completions.create(**ASKED)
-
-
-def spans_of(captured: Captured) -> list[Span]:
-    return [normalise(to_raw(span)) for span in captured.spans]
-
-
-def row_of(captured: Captured) -> CallRow:
-    (row,) = call_rows("t", spans_of(captured))
-    assert sum(row.phases_ns.values()) == row.duration_ns
-    return row
-
-
-def faults(captured: Captured) -> str:
-    """What the summary says of times that cannot be."""
-    found = [w.detail for w in roll_up("t", spans_of(captured)).warnings if w.code == "timing_faults"]
-    return found[0] if found else ""
-
-
-def about(seconds: float) -> Any:
-    """A time in ns that is no shorter, and not much longer."""
-
-    class About:
-        def __eq__(self, ns: object) -> bool:
-            return isinstance(ns, int) and seconds - EARLY <= ns / S <= seconds + LATE
-
-        def __repr__(self) -> str:
-            return f"about {seconds} s"
-
-    return About()
-
-
-def exactly(seconds: float) -> int:
-    return round(seconds * S)
-
-
-def saying(captured: Captured, name: str) -> Any:
-    return (captured.spans[0].attributes or {}).get(name)
 
 
 # --- what the engine says ------------------------------------------------------------------------
@@ -295,111 +230,3 @@ def test_empty_lines_that_keep_a_connection_open(server: ModelServer, captured: 
     row = row_of(captured)
     assert row.tokens["input"] == 3
     assert row.finish_reasons == ["stop"]
-
-
-# --- what the program does -----------------------------------------------------------------------
-TOKENS = [chunk({"content": str(number)}) for number in range(20)]
-CLOSE = [chunk({}, "stop"), chunk(usage=USAGE), DONE]
-FAST: list[bytes | float] = [0.1, ROLE, *TOKENS, *CLOSE]
-STEADY: list[bytes | float] = [ROLE, *(piece for token in TOKENS for piece in (0.02, token)), *CLOSE]
-
-
-def test_a_slow_reader(server: ModelServer, captured: Captured) -> None:
-    """A program that takes its time between chunks that are there: the time is its own, not generation."""
-    server.replies = [Reply.stream(FAST)]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        for _ in client.chat.completions.create(**ASKED, stream=True):
-            time.sleep(0.02)
-    phases = row_of(captured).phases_ns
-    assert phases["wait"] == about(0.1)
-    assert phases["client"] >= 0.3 * S
-    assert phases["generation"] <= 0.15 * S
-    assert "inter_token: the program was slow to read" in faults(captured)
-    assert saying(captured, attributes.INTER_TOKEN_HISTOGRAM) is None
-
-
-def test_a_slow_reader_of_an_engine_that_says_its_times(server: ModelServer, captured: Captured) -> None:
-    """Generation has the length the engine says, the rest is the program's."""
-    last = chunk(usage=USAGE, **metrics(0.01, 0.08, 0.15))
-    server.replies = [Reply.stream([0.1, ROLE, *TOKENS, chunk({}, "stop"), last, DONE])]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        for _ in client.chat.completions.create(**ASKED, stream=True):
-            time.sleep(0.02)
-    row = row_of(captured)
-    assert row.phases_ns["generation"] == exactly(0.15)
-    assert row.phases_ns["prefill"] == exactly(0.08)
-    assert row.phases_ns["client"] >= 0.15 * S
-
-
-def test_a_blocked_event_loop_of_a_reader(server: ModelServer, captured: Captured) -> None:
-    """The same where the program blocks the loop it reads in."""
-    server.replies = [Reply.stream(FAST)]
-
-    async def read() -> None:
-        async with openai.AsyncOpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-            async for _ in await client.chat.completions.create(**ASKED, stream=True):
-                time.sleep(0.02)
-
-    asyncio.run(read())
-    phases = row_of(captured).phases_ns
-    assert phases["client"] >= 0.3 * S
-    assert phases["generation"] <= 0.15 * S
-    assert "inter_token: the program was slow to read" in faults(captured)
-
-
-def test_an_event_loop_blocked_by_others(server: ModelServer, captured: Captured) -> None:
-    """Tokens that came while the loop was held up come together after it: their gaps are not the engine's."""
-    server.replies = [Reply.stream(STEADY)]
-
-    async def read() -> None:
-        seen = asyncio.Event()
-
-        async def block() -> None:
-            await seen.wait()
-            time.sleep(0.25)
-
-        blocking = asyncio.create_task(block())
-        async with openai.AsyncOpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-            got = 0
-            async for _ in await client.chat.completions.create(**ASKED, stream=True):
-                got += 1
-                if got == 8:
-                    seen.set()
-        await blocking
-
-    asyncio.run(read())
-    row = row_of(captured)
-    assert row.phases_ns["generation"] == about(0.38)
-    assert "inter_token: tokens were held up" in faults(captured)
-    assert saying(captured, attributes.INTER_TOKEN_HISTOGRAM) is None
-
-
-@pytest.mark.parametrize("client_kind", ["openai", "aiohttp"])
-def test_a_steady_stream(server: ModelServer, captured: Captured, client_kind: str) -> None:
-    """A program that reads as fast as tokens come has their gaps, and no time of its own."""
-    server.replies = [Reply.stream(STEADY)]
-    if client_kind == "openai":
-        with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-            for _ in client.chat.completions.create(**ASKED, stream=True):
-                pass
-    else:
-        asyncio.run(_read_with_aiohttp(f"{server.url}/chat/completions", pause_s=0))
-    row = row_of(captured)
-    assert row.phases_ns["generation"] == about(0.38)
-    assert row.phases_ns.get("client", 0) <= 0.05 * S
-    assert saying(captured, attributes.INTER_TOKEN + "p50") >= 0.02 - EARLY
-
-
-def test_a_slow_reader_that_is_handed_the_bytes(server: ModelServer, captured: Captured) -> None:
-    """aiohttp takes bytes in as they come, whether or not the program asks: the stamps stay those of the arrivals."""
-    server.replies = [Reply.stream(STEADY)]
-    asyncio.run(_read_with_aiohttp(f"{server.url}/chat/completions", pause_s=0.04))
-    row = row_of(captured)
-    assert row.phases_ns["generation"] == about(0.38)
-    assert saying(captured, attributes.INTER_TOKEN + "p50") <= 0.04
-
-
-async def _read_with_aiohttp(url: str, *, pause_s: float) -> None:
-    async with aiohttp.ClientSession() as session, session.post(url, json=ASKED | {"stream": True}) as answer:
-        async for _ in answer.content:
-            await asyncio.sleep(pause_s)

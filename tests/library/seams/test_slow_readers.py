@@ -1,0 +1,142 @@
+"""Programs that read streams slowly, or in loops that others block: that is no slow generation."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import aiohttp
+import openai
+import pytest
+from support.model_server import DONE, ROLE, ModelServer, Reply, chunk
+from support.timed_calls import (
+    ASKED,
+    EARLY,
+    USAGE,
+    S,
+    about,
+    exactly,
+    faults,
+    metrics,
+    row_of,
+    saying,
+)
+
+from agentprof import _guard, attributes
+from agentprof.testing import Captured
+
+
+@pytest.fixture(autouse=True)
+def nothing_fails_inside() -> Any:
+    """No test may pass because a failure of ours was swallowed."""
+    before = _guard.counts()
+    yield
+    assert _guard.counts() == before
+
+
+TOKENS = [chunk({"content": str(number)}) for number in range(20)]
+CLOSE = [chunk({}, "stop"), chunk(usage=USAGE), DONE]
+FAST: list[bytes | float] = [0.1, ROLE, *TOKENS, *CLOSE]
+STEADY: list[bytes | float] = [ROLE, *(piece for token in TOKENS for piece in (0.02, token)), *CLOSE]
+
+
+def test_a_slow_reader(server: ModelServer, captured: Captured) -> None:
+    """A program that takes its time between chunks that are there: the time is its own, not generation."""
+    server.replies = [Reply.stream(FAST)]
+    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
+        for _ in client.chat.completions.create(**ASKED, stream=True):
+            time.sleep(0.02)
+    phases = row_of(captured).phases_ns
+    assert phases["wait"] == about(0.1)
+    assert phases["client"] >= 0.3 * S
+    assert phases["generation"] <= 0.15 * S
+    assert "inter_token: the program was slow to read" in faults(captured)
+    assert saying(captured, attributes.INTER_TOKEN_HISTOGRAM) is None
+
+
+def test_a_slow_reader_of_an_engine_that_says_its_times(server: ModelServer, captured: Captured) -> None:
+    """Generation has the length the engine says, the rest is the program's."""
+    last = chunk(usage=USAGE, **metrics(0.01, 0.08, 0.15))
+    server.replies = [Reply.stream([0.1, ROLE, *TOKENS, chunk({}, "stop"), last, DONE])]
+    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
+        for _ in client.chat.completions.create(**ASKED, stream=True):
+            time.sleep(0.02)
+    row = row_of(captured)
+    assert row.phases_ns["generation"] == exactly(0.15)
+    assert row.phases_ns["prefill"] == exactly(0.08)
+    assert row.phases_ns["client"] >= 0.15 * S
+
+
+def test_a_blocked_event_loop_of_a_reader(server: ModelServer, captured: Captured) -> None:
+    """The same where the program blocks the loop it reads in."""
+    server.replies = [Reply.stream(FAST)]
+
+    async def read() -> None:
+        async with openai.AsyncOpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
+            async for _ in await client.chat.completions.create(**ASKED, stream=True):
+                time.sleep(0.02)
+
+    asyncio.run(read())
+    phases = row_of(captured).phases_ns
+    assert phases["client"] >= 0.3 * S
+    assert phases["generation"] <= 0.15 * S
+    assert "inter_token: the program was slow to read" in faults(captured)
+
+
+def test_an_event_loop_blocked_by_others(server: ModelServer, captured: Captured) -> None:
+    """Tokens that came while the loop was held up come together after it: their gaps are not the engine's."""
+    server.replies = [Reply.stream(STEADY)]
+
+    async def read() -> None:
+        seen = asyncio.Event()
+
+        async def block() -> None:
+            await seen.wait()
+            time.sleep(0.25)
+
+        blocking = asyncio.create_task(block())
+        async with openai.AsyncOpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
+            got = 0
+            async for _ in await client.chat.completions.create(**ASKED, stream=True):
+                got += 1
+                if got == 8:
+                    seen.set()
+        await blocking
+
+    asyncio.run(read())
+    row = row_of(captured)
+    assert row.phases_ns["generation"] == about(0.38)
+    assert "inter_token: tokens were held up" in faults(captured)
+    assert saying(captured, attributes.INTER_TOKEN_HISTOGRAM) is None
+
+
+@pytest.mark.parametrize("client_kind", ["openai", "aiohttp"])
+def test_a_steady_stream(server: ModelServer, captured: Captured, client_kind: str) -> None:
+    """A program that reads as fast as tokens come has their gaps, and no time of its own."""
+    server.replies = [Reply.stream(STEADY)]
+    if client_kind == "openai":
+        with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
+            for _ in client.chat.completions.create(**ASKED, stream=True):
+                pass
+    else:
+        asyncio.run(_read_with_aiohttp(f"{server.url}/chat/completions", pause_s=0))
+    row = row_of(captured)
+    assert row.phases_ns["generation"] == about(0.38)
+    assert row.phases_ns.get("client", 0) <= 0.05 * S
+    assert saying(captured, attributes.INTER_TOKEN + "p50") >= 0.02 - EARLY
+
+
+def test_a_slow_reader_that_is_handed_the_bytes(server: ModelServer, captured: Captured) -> None:
+    """aiohttp takes bytes in as they come, whether or not the program asks: the stamps stay those of the arrivals."""
+    server.replies = [Reply.stream(STEADY)]
+    asyncio.run(_read_with_aiohttp(f"{server.url}/chat/completions", pause_s=0.04))
+    row = row_of(captured)
+    assert row.phases_ns["generation"] == about(0.38)
+    assert saying(captured, attributes.INTER_TOKEN + "p50") <= 0.04
+
+
+async def _read_with_aiohttp(url: str, *, pause_s: float) -> None:
+    async with aiohttp.ClientSession() as session, session.post(url, json=ASKED | {"stream": True}) as answer:
+        async for _ in answer.content:
+            await asyncio.sleep(pause_s)
