@@ -92,7 +92,11 @@ def _with_energy(span: ReadableSpan, said: Mapping[str, Any], pricer: Pricer) ->
     found = pricer.price(read)
     holder = found.call or found.tool
     added: dict[str, Any] = {}
-    if holder is not None and holder.cost is not None and not {attributes.COST, attributes.COST_UNPRICED} & said.keys():
+    if (
+        holder is not None
+        and holder.cost is not None
+        and not {attributes.COST, attributes.COST_UNPRICED} & said.keys()
+    ):
         added |= cost_attributes(holder.cost)
     if found.call is not None and found.call.energy is not None and attributes.ENERGY_LOW not in said:
         added |= energy_attributes(found.call.energy)
