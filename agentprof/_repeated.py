@@ -53,11 +53,13 @@ def call_here(*args: Any) -> Call:
 class Scope:
     """One use of a method that repeats attempts."""
 
-    __slots__ = ("call", "is_open")
+    __slots__ = ("_around", "call", "is_open")
 
     def __init__(self) -> None:
         self.call: RepeatedCall | None = None
-        """None as long as no attempt was made in it."""
+        """None as long as no attempt was made in it, and none is expected."""
+        self._around: Attachment | None = None
+        """Makes the span of an expected call the current one."""
         self.is_open = True
         """A context that was copied meanwhile may hold the scope longer than it lasts."""
         _scope.set(self)
@@ -70,17 +72,29 @@ class Scope:
         """
         if self.call is None:
             self.call = RepeatedCall(*args)
+        elif self.call.is_expected:
+            self.call.first()
         elif self.call.is_waiting:
             self.call = self.call.again()
         else:  # beside an attempt that is not over, or after the end of the call
             return Call(*args)
         return self.call
 
+    def expect(self) -> None:
+        """The call that was made for the scope is still to be sent: no attempt of it is open until then.
+
+        Its span stays the current one up to the end of the scope, so that what the SDK traces itself hangs from it.
+        """
+        if self.call is not None:
+            self._around = self.call.expect()
+
     def end(self, error: BaseException | None) -> None:
         """The method returned, or raised this error."""
         self.is_open = False
         if _scope.get() is self:
             _scope.set(None)
+        if self._around is not None:
+            self._around.detach()
         call, self.call = self.call, None
         if call is not None:
             call.settle(error)
@@ -119,7 +133,7 @@ class ScopeOfTarget(Scope):
 class RepeatedCall(Call):
     """A call that is over when its scope is: until then only an attempt of it ends."""
 
-    __slots__ = ("_broke", "_failed_as", "_held", "_is_fresh", "_over_at")
+    __slots__ = ("_broke", "_failed_as", "_held", "_is_fresh", "_over_at", "is_expected")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._held = True
@@ -130,6 +144,8 @@ class RepeatedCall(Call):
         """Whether it failed while its body was read."""
         self._is_fresh = False
         """Whether an attempt was prepared whose exchange has not begun."""
+        self.is_expected = False
+        """Whether its first attempt is still to come."""
         super().__init__(*args, **kwargs)
 
     @property
@@ -148,6 +164,26 @@ class RepeatedCall(Call):
         return self._refused or self._failed_as
 
     # --- attempts --------------------------------------------------------------------------------
+    def expect(self) -> Attachment:
+        """Its first attempt comes later.
+
+        Returns:
+            What makes its span the current one, also between its attempts.
+        """
+        self.is_expected = True
+        _calls._current.reset(self._token)
+        return self._attachment
+
+    def first(self) -> None:
+        """The attempt that was expected."""
+        self.is_expected = False
+        self._enter()
+
+    def _enter(self) -> None:
+        current = otel_context.get_current()
+        self._attachment = Attachment(_context.with_call(self._span, current), current)
+        self._token = _calls._current.set(self)
+
     def again(self) -> RepeatedCall:
         """The call goes on with another attempt.
 
@@ -173,9 +209,7 @@ class RepeatedCall(Call):
         self.body = self.headers = self.status_code = None
         self._over_at = 0
         self._is_fresh = True
-        current = otel_context.get_current()
-        self._attachment = Attachment(_context.with_call(self._span, current), current)
-        self._token = _calls._current.set(self)
+        self._enter()
 
     def _attempt_over(self, now: int, status: str) -> None:
         """Note a failed attempt: it was over when the HTTP library was done with it, and what came then is a pause."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from agentprof.rollup.evidence import give_evidence
+from agentprof.rollup.inside import take_in_reports
 from agentprof.rollup.tree import Node, Tree
 from agentprof.rollup.twins import join_twins
 from agentprof.rollup.union import summed
@@ -65,7 +66,15 @@ def _take_costs(outer: Node, inner: list[Node]) -> None:
 # The order is part of the meaning:
 # - spans get their ends first, every later pass compares times;
 # - evidence leaves before calls are compared, or an engine's span would make a wrapper of its call;
+# - what is inside a call of ours is given to it before calls are compared, as it may be a part of it only;
 # - twins beside each other become one before wrappers are told from calls, or two reports of one call
 #   below a third would look like two calls;
 # - tools last: whether a model span stands between two tools is known only then.
-PASSES: tuple[Pass, ...] = (end_open_spans, give_evidence, join_twins, unwrap_calls, keep_outermost_tools)
+PASSES: tuple[Pass, ...] = (
+    end_open_spans,
+    give_evidence,
+    take_in_reports,
+    join_twins,
+    unwrap_calls,
+    keep_outermost_tools,
+)

@@ -108,7 +108,7 @@ def _kept_under(node: Node) -> list[_Key]:
         return []
     keys: list[_Key] = [] if call.response_id is None else [(trace_id, "id", call.response_id)]
     for model in _models(call):
-        keys += [(trace_id, model), (trace_id, model, _counts(call))]
+        keys += [(trace_id, model), (trace_id, model, counts_of(call))]
     return keys
 
 
@@ -118,7 +118,7 @@ def _looked_for_under(node: Node) -> list[_Key]:
     if call is None:
         return []
     keys: list[_Key] = [] if call.response_id is None else [(trace_id, "id", call.response_id)]
-    counts = _counts(call)
+    counts = counts_of(call)
     for model in _models(call):
         keys += (
             [(trace_id, model)] if counts is None else [(trace_id, model, counts), (trace_id, model, None)]
@@ -130,7 +130,7 @@ def _models(call: Call) -> list[str]:
     return [model for model in dict.fromkeys((call.model, call.request_model)) if model is not None]
 
 
-def _counts(call: Call) -> tuple[int | None, int | None] | None:
+def counts_of(call: Call) -> tuple[int | None, int | None] | None:
     """Tokens in and out; None where neither is known."""
     usage = call.usage
     if usage is None or usage.estimated or (usage.input is None and usage.output is None):
@@ -192,7 +192,7 @@ def _same_call(inner: Node, outer: Node) -> bool:
     ids = (inner.call.response_id, outer.call.response_id)
     if None not in ids:
         return ids[0] == ids[1]
-    counts = _counts(inner.call), _counts(outer.call)
+    counts = counts_of(inner.call), counts_of(outer.call)
     return _same_interval(inner, outer) if None in counts else counts[0] == counts[1]
 
 

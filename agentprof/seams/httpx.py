@@ -35,7 +35,7 @@ def patches(module: ModuleType) -> list[Patch]:
 def _send(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def send(self: Any, request: Any, **kwargs: Any) -> Any:
-        call = _begin(self, request)
+        call = begin(self, request)
         if call is None:
             return original(self, request, **kwargs)
         if isinstance(call, Attachment):
@@ -57,7 +57,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
 def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def send(self: Any, request: Any, **kwargs: Any) -> Any:
-        call = _begin(self, request)
+        call = begin(self, request)
         if call is None:
             return await original(self, request, **kwargs)
         if isinstance(call, Attachment):
@@ -76,8 +76,12 @@ def _send_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return send
 
 
-def _begin(client: Any, request: Any) -> Call | Attachment | None:
-    """Start a call if this request is one to a model; or hide the task from a host of models."""
+def begin(client: Any, request: Any) -> Call | Attachment | None:
+    """Start a call if this request is one to a model; or hide the task from a host of models.
+
+    Args:
+        client: What will send it; None if that is not known yet.
+    """
     # While the call of an SDK is open here its requests are no calls of their own.
     if _calls.current_call() is not None or _runtime.active() is None:
         return None

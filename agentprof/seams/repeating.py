@@ -18,6 +18,7 @@ from agentprof import _context, _guard, _repeated
 from agentprof._context import Attachment
 from agentprof._patching import Patch, Wanted, patches_in
 from agentprof._repeated import Scope
+from agentprof.seams import httpx
 
 
 class _Hushed(Scope):
@@ -34,16 +35,22 @@ class _Hushed(Scope):
 
     def end(self, error: BaseException | None) -> None:
         """The method returned, or raised this error."""
-        if self._attachment is not None:
-            self._attachment.detach()
-        super().end(error)
+        try:
+            super().end(error)
+        finally:
+            if self._attachment is not None:
+                self._attachment.detach()
 
 
 # --- the call ------------------------------------------------------------------------------------
-def _repeats(original: Callable[..., Any]) -> Callable[..., Any]:
+_Sends = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Finds in the arguments of a method the request of httpx that it will send."""
+
+
+def _repeats(original: Callable[..., Any], sends: _Sends | None = None) -> Callable[..., Any]:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        scope = _opened()
+        scope = _opened(sends, args, kwargs)
         if scope is None:
             return original(self, *args, **kwargs)
         try:
@@ -57,10 +64,10 @@ def _repeats(original: Callable[..., Any]) -> Callable[..., Any]:
     return request
 
 
-def _repeats_async(original: Callable[..., Any]) -> Callable[..., Any]:
+def _repeats_async(original: Callable[..., Any], sends: _Sends | None = None) -> Callable[..., Any]:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        scope = _opened()
+        scope = _opened(sends, args, kwargs)
         if scope is None:
             return await original(self, *args, **kwargs)
         try:
@@ -74,12 +81,25 @@ def _repeats_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return request
 
 
-def _opened() -> Scope | None:
+def _opened(sends: _Sends | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Scope | None:
     try:
-        return _repeated.open_scope(_Hushed)
+        scope = _repeated.open_scope(_Hushed)
     except Exception:
         _guard.failed("the start of a call")
         return None
+    if scope is not None and sends is not None:
+        _expect(scope, sends(args, kwargs))
+    return scope
+
+
+def _expect(scope: Scope, request: Any) -> None:
+    """Begin the call before the SDK makes spans of its attempts, which hang from it then."""
+    try:
+        if type(request).__module__.partition(".")[0] in ("httpx", "httpx2"):
+            httpx.begin(None, request)
+            scope.expect()
+    except Exception:
+        _guard.failed("the start of a call")
 
 
 def _end(scope: Scope, error: BaseException | None) -> None:
@@ -90,9 +110,13 @@ def _end(scope: Scope, error: BaseException | None) -> None:
 
 
 # --- the SDKs ------------------------------------------------------------------------------------
+def _second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return kwargs.get("request", args[1] if len(args) > 1 else None)
+
+
 _SPEAKEASY: Final[tuple[Wanted, ...]] = (
-    ("BaseSDK", "do_request", _repeats),
-    ("BaseSDK", "do_request_async", _repeats_async),
+    ("BaseSDK", "do_request", functools.partial(_repeats, sends=_second)),
+    ("BaseSDK", "do_request_async", functools.partial(_repeats_async, sends=_second)),
 )
 _FERN: Final[tuple[Wanted, ...]] = (
     ("HttpClient", "request", _repeats),

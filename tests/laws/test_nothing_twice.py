@@ -135,6 +135,33 @@ def test_tool_time_of_a_call_seen_again_counts_once(spans: list[Span], data: st.
     assert expected.timeline_ns["tool"] >= sum(row.inferred_ns for row in expected.tools.values())
 
 
+@given(loops(), st.data())
+def test_attempts_inside_a_call_of_ours_are_no_calls(spans: list[Span], data: st.DataObject) -> None:
+    """An SDK that traces itself: a span an attempt, the last with the answer, whenever it ends."""
+    own = [msgspec.structs.replace(s, scope="agentprof") if s.kind == "model" else s for s in spans]
+    expected = roll_up(TASK, own)
+    seen: list[Span] = []
+    for found in own:
+        seen.append(found)
+        if found.kind != "model":
+            continue
+        at = found.start_ns
+        for number in range(data.draw(st.integers(0, 2))):
+            at += data.draw(st.integers(1, 9_000_000))
+            failed = f"{found.span_id}-attempt-{number}"
+            seen.append(call(failed, at, at + 1, found.span_id, model="m", scope="sdk", error=True))
+        late = data.draw(st.integers(-1_000_000, 90_000_000))
+        knows = msgspec.structs.replace(found.call, **_UNKNOWN_TO_OTHERS) if found.call else None
+        last = {"span_id": f"{found.span_id}-last", "parent_id": found.span_id, "scope": "sdk", "call": knows}
+        seen.append(
+            msgspec.structs.replace(found, start_ns=at + 1, end_ns=(found.end_ns or 0) + late, **last)
+        )
+    summary = roll_up(TASK, data.draw(st.permutations(seen)))
+    assert _counts(summary) == _counts(expected)
+    assert (summary.timeline_ns, summary.busy_ns) == (expected.timeline_ns, expected.busy_ns)
+    assert summary.errors == expected.errors
+
+
 def _counts(summary: Any) -> dict[str, Any]:
     found = {name: getattr(summary, name) for name in FIELDS}
     found["models"] = {name: (row.calls, row.tokens, row.cost_usd) for name, row in summary.models.items()}

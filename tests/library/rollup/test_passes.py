@@ -29,6 +29,7 @@ def test_the_order_of_the_passes() -> None:
     assert [make_plain.__name__ for make_plain in passes.PASSES] == [
         "end_open_spans",
         "give_evidence",
+        "take_in_reports",
         "join_twins",
         "unwrap_calls",
         "keep_outermost_tools",
