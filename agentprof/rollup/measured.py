@@ -18,9 +18,10 @@ time. It has a measured energy only if windows without a gap cover all of that.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,8 @@ from agentprof.rollup.tree import Node
 
 _WORKED_ON = frozenset({"prefill", "generation", "wait", "model"})
 COVERS = "busy time"
+AROUND_NS = 120 * 10**9
+"""Where a machine has windows up to so long before a call and after it, two minutes, those between are missing."""
 ALONE, BY_REQUESTS, BY_TOKENS_TOO = "NVML", "NVML, by requests", "NVML, by requests and tokens"
 """How it was divided: not at all, by the first rule, by both."""
 
@@ -43,39 +46,87 @@ def give_measured(calls: Iterable[Node], profile: Profile, windows: Sequence[Ene
     """Give each call that was measured its energy, in place of any that was reckoned."""
     if not windows:
         return
-    series = in_series(windows)
+    watched = _watched(windows)
     for node in calls:
-        if node.call is not None and (energy := _of(node, node.call, profile, series)) is not None:
+        if node.call is not None and (energy := _of(node, node.call, profile, watched)) is not None:
             node.call = msgspec.structs.replace(node.call, energy=energy)
 
 
 def in_series(windows: Iterable[EnergyWindow]) -> Series:
     """Of windows of one machine that overlap the one that begins first, of equals the shorter, holds."""
+    return {
+        server: {node: _apart(own) for node, own in machines.items()}
+        for server, machines in _by_machine(windows).items()
+    }
+
+
+def name_in(series: Mapping[str, object], server: str | None) -> str:
+    """How the windows of an endpoint name it, with its port before without; empty: there are none."""
+    return next((name for name in server_spellings(server) if name in series), "")
+
+
+def _by_machine(windows: Iterable[EnergyWindow]) -> Series:
+    """In order, each once."""
     found: Series = {}
     ordered = sorted(
         set(windows), key=lambda w: (w.start_ns, w.end_ns, w.energy_uj, w.running_low, w.running_high)
     )
     for window in ordered:
-        own = found.setdefault(window.server.lower(), {}).setdefault(window.node, [])
-        if window.start_ns < window.end_ns and (not own or own[-1].end_ns <= window.start_ns):
-            own.append(window)
+        if window.start_ns < window.end_ns:
+            found.setdefault(window.server.lower(), {}).setdefault(window.node, []).append(window)
     return found
 
 
-def name_in(series: Series, server: str | None) -> str:
-    """How the windows of an endpoint name it, with its port before without; empty: there are none."""
-    return next((name for name in server_spellings(server) if name in series), "")
+def _apart(ordered: Iterable[EnergyWindow]) -> list[EnergyWindow]:
+    """Without those that begin before the end of the one before."""
+    kept: list[EnergyWindow] = []
+    for window in ordered:
+        if not kept or kept[-1].end_ns <= window.start_ns:
+            kept.append(window)
+    return kept
 
 
-def _of(node: Node, call: Call, profile: Profile, series: Series) -> Energy | None:
-    machines = series.get(name_in(series, call.server), {}).values()
+class _Machine:
+    """The windows of one machine, to be looked up by time.
+
+    Args:
+        ordered: by their start.
+    """
+
+    def __init__(self, ordered: Sequence[EnergyWindow]) -> None:
+        self._windows = ordered
+        # The latest end so far: a long window may reach over many later ones.
+        self._ends = list(accumulate((window.end_ns for window in ordered), max))
+
+    def between(self, start_ns: int, end_ns: int) -> list[EnergyWindow]:
+        """Those that lie at least partly in a span of time, in order."""
+        begin = bisect_right(self._ends, start_ns)
+        stop = bisect_left(self._windows, end_ns, key=lambda window: window.start_ns)
+        return [window for window in self._windows[begin:stop] if window.end_ns > start_ns]
+
+    def is_watched_around(self, start_ns: int, end_ns: int) -> bool:
+        """Whether there are windows shortly before and shortly after."""
+        return bool(self.between(start_ns - AROUND_NS, start_ns) and self.between(end_ns, end_ns + AROUND_NS))
+
+
+def _watched(windows: Iterable[EnergyWindow]) -> dict[str, list[_Machine]]:
+    return {
+        server: [_Machine(own) for own in machines.values()]
+        for server, machines in _by_machine(windows).items()
+    }
+
+
+def _of(node: Node, call: Call, profile: Profile, watched: Mapping[str, list[_Machine]]) -> Energy | None:
+    machines = watched.get(name_in(watched, call.server), ())
     work = _work(node, call, profile)
     if work is None:
         return None
     start, end = work.stretches[0][0], work.stretches[-1][1]
     shares: list[_Share] = []
-    for own in machines:
-        if own[-1].end_ns <= start or own[0].start_ns >= end:
+    for machine in machines:
+        # Nothing further away is looked at: it may be known to one task and not to another with the same call.
+        own = _apart(machine.between(start, end))
+        if not own and not machine.is_watched_around(start, end):
             continue  # it was not watched then: the endpoint has moved, or the watching
         share = _share(own, work)
         if share is None:
@@ -155,10 +206,8 @@ def _share(own: Sequence[EnergyWindow], work: _Work) -> _Share | None:
     """None: its time is not covered whole."""
     low = high = Fraction(0)
     by_tokens: Fraction | None = Fraction(0)
-    at = max(0, bisect_right(own, work.stretches[0][0], key=lambda window: window.start_ns) - 1)
     covered, is_divided = 0, False
-    while at < len(own) and own[at].start_ns < work.stretches[-1][1]:
-        window = own[at]
+    for window in own:
         inside = sum(
             max(0, min(end, window.end_ns) - max(start, window.start_ns)) for start, end in work.stretches
         )
@@ -170,7 +219,6 @@ def _share(own: Sequence[EnergyWindow], work: _Work) -> _Share | None:
         if by_tokens is not None:
             part = even if window.running_high <= 1 else _by_tokens(window, work)
             by_tokens = None if part is None else by_tokens + part
-        at += 1
     if covered != sum(end - start for start, end in work.stretches):
         return None
     return _Share(low, high, by_tokens, is_divided)

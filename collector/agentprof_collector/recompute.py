@@ -9,12 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from agentprof.model import EnergyWindow, Facts, OutcomeFact, Span
-from agentprof.pricing.names import server_spellings
 from agentprof.rollup import roll_up, tasks_in
 from agentprof.rollup.joins import call_ids, engine_ids, seeking, ties
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import StoreError, TaskNotAddedUp
+from agentprof_collector.measured_windows import Windows
 from agentprof_collector.stores import Store, TaskRow
 
 _TRACES_PER_RECOMPUTE = 500
@@ -179,7 +179,7 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
         [task_id for _, tasks in found for task_id in tasks]
         + [IMPLICIT_PREFIX + trace_id for part, _ in found for trace_id in part.traces]
     )
-    windows = windows_of(store, (span for part, _ in found for span in part.spans))
+    windows = Windows(store, (span for part, _ in found for span in part.spans))
     made = [
         (part.traces, _rows(tasks, outcomes, windows, failed, _of_engines(part.spans)))
         for part, tasks in found
@@ -192,24 +192,10 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
     return [summary.task_id for summary in summaries]
 
 
-def windows_of(store: Store, spans: Iterable[Span]) -> list[EnergyWindow]:
-    """The measured energy of endpoints while the calls among the spans ran."""
-    servers: set[str] = set()
-    starts, ends = [], []
-    for span in spans:
-        if span.call is not None and span.call.server is not None:
-            servers.add(span.call.server)
-            starts.append(span.start_ns)
-            ends.append(span.start_ns if span.end_ns is None else span.end_ns)
-    if not servers:
-        return []
-    return store.windows_of({s for name in servers for s in server_spellings(name)}, min(starts), max(ends))
-
-
 def _rows(
     tasks: dict[str, list[Span]],
     outcomes: Iterable[OutcomeFact],
-    windows: Sequence[EnergyWindow],
+    windows: Windows,
     failed: Failed,
     of_engines: set[tuple[str, str]],
 ) -> list[TaskRow]:
@@ -222,7 +208,7 @@ def _rows(
     about = tuple(_about(tasks, outcomes))
     rows = []
     for task_id, own in tasks.items():
-        facts = Facts(outcomes=about, windows=tuple(during(own, windows)))
+        facts = Facts(outcomes=about, windows=windows.during(own))
         try:
             summary = roll_up(task_id, own, facts)
         except Exception as error:  # noqa: BLE001
@@ -236,15 +222,6 @@ def _rows(
 def _of_engines(spans: Sequence[Span]) -> set[tuple[str, str]]:
     traces = {span.trace_id for span in seeking(spans)}
     return {span.key for span in spans if span.trace_id in traces} if traces else set()
-
-
-def during(spans: Sequence[Span], windows: Sequence[EnergyWindow]) -> list[EnergyWindow]:
-    """The windows that lie in the time of a task's spans, so that their number is that of the task alone."""
-    if not windows:
-        return []
-    start_ns = min(span.start_ns for span in spans)
-    end_ns = max(span.start_ns if span.end_ns is None else span.end_ns for span in spans)
-    return [window for window in windows if window.start_ns < end_ns and window.end_ns > start_ns]
 
 
 def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:

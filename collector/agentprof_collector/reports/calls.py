@@ -12,7 +12,8 @@ import msgspec
 from agentprof.money import with_plain_amounts
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.summary import TOKENS, TaskSummary
-from agentprof_collector.recompute import during, spans_of_tasks, windows_of
+from agentprof_collector.measured_windows import Windows
+from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.many_tasks import cursor_place
 from agentprof_collector.reports.selection import Selection, selected
@@ -76,12 +77,12 @@ def _rows(store: Store, selection: Selection) -> Iterator[tuple[CallPlace, CallR
     place = None if selection.after is None else call_place(selection.after)
     for summaries in _tasks_from(store, selection, place):
         spans = spans_of_tasks(store, summaries)
-        windows = windows_of(store, itertools.chain.from_iterable(spans.values()))
+        windows = Windows(store, itertools.chain.from_iterable(spans.values()))
         for summary in summaries:
             task = ListPlace(summary.start_ns, summary.task_id)
             # Of a task that was counted to another since, or was forgotten, nothing is left.
             own = spans.get(summary.task_id)
-            calls = [] if own is None else call_rows(summary.task_id, own, during(own, windows))
+            calls = [] if own is None else call_rows(summary.task_id, own, windows.during(own))
             done = place.calls if place is not None and place.task == task else 0
             for number, row in enumerate(calls[done:], done + 1):
                 yield CallPlace(task, number), row

@@ -10,7 +10,8 @@ import msgspec
 from agentprof.money import with_plain_amounts
 from agentprof.rollup.waterfall import waterfall
 from agentprof_collector.errors import TaskNotFound
-from agentprof_collector.recompute import spans_of_tasks, windows_of
+from agentprof_collector.measured_windows import Windows
+from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.selection import Selection, the_task
 from agentprof_collector.stores import Store
 
@@ -21,7 +22,8 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     spans = spans_of_tasks(store, [summary]).get(summary.task_id)
     if spans is None:  # it was counted to another since, or was forgotten
         raise TaskNotFound(summary.task_id)
-    found = waterfall(summary.task_id, spans, selection.limit, windows_of(store, spans))
+    windows = Windows(store, spans).during(spans)
+    found = waterfall(summary.task_id, spans, selection.limit, windows)
     return {
         "schema": 1,
         "selection": selection.to_dict(),
