@@ -102,8 +102,7 @@ def switch_on(settings: _settings.Settings) -> None:
 
 def instrumented_modules() -> list[str]:
     """Modules of SDKs and HTTP libraries that are patched now."""
-    found = {getattr(patch.owner, "__module__", None) or patch.owner.__name__ for patch in _applied}
-    return sorted(found - _handover.STANDARD)
+    return sorted({patch.module() for patch in _applied} - _handover.STANDARD)
 
 
 def uninstrument() -> None:
@@ -167,7 +166,7 @@ def _in_place(wanted: Patch) -> bool:
     """Whether the attribute leads to a replacement of ours: one that others patched over outlives its undo."""
     for patch in _applied:
         if patch.owner is wanted.owner and patch.name == wanted.name:
-            if vars(patch.owner).get(patch.name) is not patch.original:
+            if patch.current() is not patch.original:
                 return True
             _applied.remove(patch)
             return False

@@ -24,9 +24,18 @@ class Patch:
         """Put the replacement in place."""
         setattr(self.owner, self.name, self.replacement)
 
+    def current(self) -> Any:
+        """What stands there now."""
+        return vars(self.owner).get(self.name)
+
+    def module(self) -> str:
+        """Name of the module that is patched."""
+        owner = self.owner
+        return str(owner.__name__ if isinstance(owner, ModuleType) else owner.__module__)
+
     def undo(self) -> bool:
         """Put the original back; False if the attribute is no longer ours, which is then left alone."""
-        if vars(self.owner).get(self.name) is not self.replacement:
+        if self.current() is not self.replacement:
             return False
         setattr(self.owner, self.name, self.original)
         return True

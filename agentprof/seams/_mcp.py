@@ -222,12 +222,13 @@ def _to_send() -> Attachment | None:
 class _CellPatch(Patch):
     """What a context manager made by `contextlib` calls: programs hold the manager itself by many names."""
 
-    def undo(self) -> bool:
-        """Put the original back; False if somebody else has replaced it since."""
-        if self.owner.cell_contents is not self.replacement:
-            return False
-        self.owner.cell_contents = self.original
-        return True
+    def current(self) -> Any:
+        """What the manager calls now: a cell has no `__dict__`."""
+        return self.owner.cell_contents
+
+    def module(self) -> str:
+        """Name of the module of the transport: a cell has none."""
+        return str(self.original.__module__)
 
 
 def _transport_patches(module: ModuleType) -> list[Patch]:

@@ -20,6 +20,7 @@ from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
 from agentprof import _guard
+from agentprof._instrument import instrumented_modules
 from agentprof._readable import to_raw
 from agentprof.model import RawSpan
 from agentprof.rollup import roll_up
@@ -334,6 +335,32 @@ def test_everything_is_as_before_afterwards() -> None:
         assert inspect.signature(mcp.ClientSession.call_tool) == inspect.signature(before[0])
         assert stdio.stdio_client is stdio_client
     assert (mcp.ClientSession.call_tool, stdio.stdio_client.__closure__[0].cell_contents) == before
+
+
+def test_what_is_patched_is_named() -> None:
+    """Transports too, whose functions are in cells; `agentprof run` and `doctor` say it."""
+    assert "mcp.client.stdio" not in instrumented_modules()
+    with capture():
+        assert "mcp.client.stdio" in instrumented_modules()
+    assert "mcp.client.stdio" not in instrumented_modules()
+
+
+def test_a_transport_that_somebody_else_patched_over() -> None:
+    """It stays as they made it when agentprof is switched off, and on again."""
+    cell = stdio_client.__closure__[0]
+    original = cell.cell_contents
+    try:
+        with capture():
+            ours = cell.cell_contents
+
+            def theirs(*args: Any, **kwargs: Any) -> Any:
+                return ours(*args, **kwargs)
+
+            cell.cell_contents = theirs
+        with capture():
+            assert cell.cell_contents is theirs
+    finally:
+        cell.cell_contents = original
 
 
 def test_switching_on_imports_nothing_of_it() -> None:
