@@ -68,6 +68,8 @@ class Operation(NamedTuple):
     document: Callable[[Served, Asked], Document]
     """Called by a thread that may wait; raises `Refused` or an `AgentprofError`."""
     body: type[msgspec.Struct] | None = None
+    body_bytes: int = 16 * 1024
+    """Of a request at most; an outcome takes some dozens."""
 
 
 def _tasks(served: Served, asked: Asked) -> Document:
@@ -122,6 +124,10 @@ def _wrong_with(window: EnergyWindow) -> str | None:
     """Why a window cannot be one; None: it can."""
     if not 0 <= window.start_ns < window.end_ns < _LARGEST:
         return "expected start_ns before end_ns, ns since 1970"
+    if window.end_ns - window.start_ns > _DAY_NS:
+        return "expected end_ns at most a day after start_ns"
+    if window.end_ns > time.time_ns() + _DAY_NS:
+        return "expected an end_ns that is past"
     if not 0 <= window.energy_uj < _LARGEST:
         return "expected energy_uj of 0 or more"
     if not 0 <= window.running_low <= window.running_high < _LARGEST:
@@ -209,6 +215,7 @@ _FIELDS = {"q": "search", "since": "since_ns", "until": "until_ns"}
 _TASK_PATH = f"{PREFIX}/tasks/{{id}}"
 _LARGEST = 2**62
 _NAME_LIMIT = 256
+_DAY_NS = 86_400 * 10**9
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -293,5 +300,6 @@ OPERATIONS: tuple[Operation, ...] = (
         EnergyAnswer,
         _energy,
         EnergyBody,
+        256 * 1024,
     ),
 )

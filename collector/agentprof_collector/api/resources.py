@@ -16,9 +16,6 @@ from agentprof_collector.api.endpoint import Endpoint
 from agentprof_collector.api.operations import PREFIX, Asked, Operation
 from agentprof_collector.collect.served import Served
 
-BODY_LIMIT = 16 * 1024
-"""Bytes of a request; what may be sent takes some dozens."""
-
 
 class _Resource(Endpoint):
     """Says in JSON why there is no answer."""
@@ -53,7 +50,7 @@ class Resource(_Resource):
             return early
         operation = operations["GET" if request.method == "HEAD" else request.method]
         given = parameters.read(operation.parameters, request.query_params.multi_items())
-        body = None if operation.body is None else await _body(request, operation.body)
+        body = None if operation.body is None else await _body(request, operation.body, operation.body_bytes)
         asked = Asked(given, task, body)
         return await anyio.to_thread.run_sync(self._made, operation, asked, limiter=self._limiter)
 
@@ -137,8 +134,8 @@ async def read_body(request: Request, most: int, media_type: str) -> bytes:
     return bytes(body)
 
 
-async def _body(request: Request, form: type[msgspec.Struct]) -> msgspec.Struct:
-    raw = await read_body(request, BODY_LIMIT, "application/json")
+async def _body(request: Request, form: type[msgspec.Struct], most: int) -> msgspec.Struct:
+    raw = await read_body(request, most, "application/json")
     try:
         return msgspec.json.decode(raw, type=form)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

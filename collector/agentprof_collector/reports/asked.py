@@ -73,4 +73,5 @@ def moment_ns(text: str, now_ns: int | None = None) -> int:
         )
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return max(0, (when - _EPOCH) // timedelta(microseconds=1) * 1000)
+    # A store counts in 64 bits, which end in the year 2262.
+    return min(max(0, (when - _EPOCH) // timedelta(microseconds=1) * 1000), 2**63 - 1)

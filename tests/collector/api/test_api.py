@@ -12,10 +12,12 @@ from support.serving import OfStore, Server, serving
 
 from agentprof_collector.api import routes
 from agentprof_collector.api.paths import encoded
-from agentprof_collector.api.resources import BODY_LIMIT
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.reports import REPORTS, to_json
 from agentprof_collector.reports.selection import Selection
+
+OUTCOME_BYTES = 16 * 1024
+"""Of a body with an outcome at most."""
 
 
 def quoted(document: Any) -> dict[str, Any]:
@@ -247,7 +249,7 @@ def test_a_part_of_several_ids_is_ambiguous(api: Server, tasks: list[str]) -> No
         (b'{"outcome":"success","score":NaN}', {"Content_Type": "application/json"}, 400, "as expected"),
         (b'{"outcome":"success","score":1e999}', {"Content_Type": "application/json"}, 400, "expected"),
         (b'{"outcome":"\xff"}', {"Content_Type": "application/json"}, 400, "as expected"),
-        (b" " * (BODY_LIMIT + 1), {"Content_Type": "application/json"}, 413, "at most 16,384 bytes"),
+        (b" " * (OUTCOME_BYTES + 1), {"Content_Type": "application/json"}, 413, "at most 16,384 bytes"),
     ],
 )
 def test_a_body_that_is_not_an_outcome(
@@ -273,7 +275,7 @@ def test_a_body_of_unknown_length_is_bounded(api: Server, tasks: list[str]) -> N
         b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", api.port), timeout=30) as connection:
-        connection.sendall(head + (b"400\r\n" + b" " * 1024 + b"\r\n") * (BODY_LIMIT // 1024 + 1))
+        connection.sendall(head + (b"400\r\n" + b" " * 1024 + b"\r\n") * (OUTCOME_BYTES // 1024 + 1))
         assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
 
 

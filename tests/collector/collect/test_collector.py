@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -162,11 +163,17 @@ def test_energy_that_is_sent_is_in_the_summary_of_its_time() -> None:
             {"running_high": 0},
             {"server": ""},
             {"tokens": -1},
+            {"end_ns": T0 + 86_401 * SECOND},
+            {"start_ns": 2**62 - 1, "end_ns": 2**62},
+            {"start_ns": time.time_ns() + 90_000 * SECOND, "end_ns": time.time_ns() + 90_001 * SECOND},
         ):
             status, said = post(good, good | wrong)
             assert (status, "windows[1]: expected" in said) == (400, True), said
         assert post(good, {"server": "gpu1"})[0] == 400
         assert collector.store.windows_of(["gpu1"], 0, 2**62) == []
+        # As many as may be in one request, with names as long as they may be.
+        named = {"server": "s" * 256, "node": "n" * 256}
+        assert post(*[good | named | {"start_ns": T0 + at} for at in range(200)])[0] == 200
         assert post(good) == (200, '{"schema":1,"windows":1}')
         collector.up_to_date(["t"])
         task = collector.store.task("t")
