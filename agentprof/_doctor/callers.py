@@ -17,6 +17,7 @@ _ANSWER: Final = {
     "object": "chat.completion",
     "created": 1700000000,
     "model": MODEL,
+    "system_fingerprint": None,
     "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Well."}}],
     "usage": {
         "prompt_tokens": INPUT_TOKENS,
@@ -122,6 +123,11 @@ def _mistralai(url: str) -> Callable[[], Any]:
     return lambda: client.chat.complete(**_BODY)
 
 
+def _openrouter(url: str) -> Callable[[], Any]:
+    client = importlib.import_module("openrouter").OpenRouter(api_key="none", server_url=url)
+    return lambda: client.chat.send(**_BODY)
+
+
 def _ollama(url: str) -> Callable[[], Any]:
     client = importlib.import_module("ollama").Client(host=url.removesuffix("/v1"))
     return lambda: client.chat(**_BODY)
@@ -203,6 +209,7 @@ CALLERS: Final[dict[str, Callable[[str], Callable[[], Any]]]] = {
     "sambanova": _sibling("sambanova", "SambaNova"),
     "writerai": _sibling("writerai", "Writer"),
     "mistralai": _mistralai,
+    "openrouter": _openrouter,
     "ollama": _ollama,
     "cohere": _cohere,
     "google.genai": _google,
