@@ -122,6 +122,25 @@ def test_the_text_says_the_same_and_no_secret() -> None:
     assert "ok    openai " in text
 
 
+@pytest.mark.parametrize(
+    ("version", "state", "text"),
+    [
+        ("1.9.0", "ok", "recorded; not called here"),
+        ("1.3.0", "note", "older than 1.4, the oldest version that is supported; recorded; not called here"),
+    ],
+)
+def test_what_is_recorded_and_cannot_be_tried_alone(
+    version: str, state: str, text: str, tmp_path: Path
+) -> None:
+    """A client of tools needs a server of its own: its version is looked at all the same."""
+    info = tmp_path / f"mcp-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mcp\nVersion: {version}\n")
+    code, found = checks("mcp", PYTHONPATH=str(tmp_path))
+    check = found[f"mcp {version}"]
+    assert (code, check["state"], check["found"]) == (0, state, text)
+
+
 def test_only_some_are_tried() -> None:
     """Those that are named, of which a wrong name is said with the right ones."""
     code, found = checks("httpx", "openai")
