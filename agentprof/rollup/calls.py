@@ -98,6 +98,7 @@ def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindo
         if call is None:
             continue
         phases: dict[str, int] = {}
+        sources = {segment.name: segment.source for segment in profile.segments[id(node)]}
         speed = rates(call, profile.segments[id(node)])
         for segment in profile.segments[id(node)]:
             phases[segment.name] = phases.get(segment.name, 0) + segment.ns
@@ -122,11 +123,11 @@ def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindo
                 attempts=call.attempts,
                 failed_statuses=[attempt.status for attempt in call.failed_attempts],
                 phases_ns=phases,
-                phase_sources={segment.name: segment.source for segment in profile.segments[id(node)]},
+                phase_sources=sources,
                 phase_fields={
                     name: phase.field
                     for name, phase in call.phases.items()
-                    if phase.field is not None and name in phases
+                    if phase.field is not None and sources.get(name, "observed") != "observed"
                 },
                 timing_faults=list(call.timing_faults),
                 first_token_ns=call.first_token_ns,

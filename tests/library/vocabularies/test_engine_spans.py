@@ -140,8 +140,10 @@ def test_vllm_less_the_prefill_the_first_token_is_the_whole_wait() -> None:
         "generation": (1_278, "observed"),
     }
     assert row.engine == "vllm"
-    assert row.phase_fields["queue"] == "gen_ai.latency.time_to_first_token - prefill"
-    assert row.phase_fields["prefill"] == "gen_ai.latency.time_in_model_prefill"
+    assert row.phase_fields == {
+        "queue": "gen_ai.latency.time_to_first_token - prefill",
+        "prefill": "gen_ai.latency.time_in_model_prefill",
+    }, "a generation that the client saw was read from no field"
 
 
 def test_vllm_without_its_first_token_has_a_queue_that_starts_late() -> None:
