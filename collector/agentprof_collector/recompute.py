@@ -24,6 +24,13 @@ _LARGE = 5_000
 Failed = Callable[[TaskNotAddedUp], object]
 """Takes note of a task that cannot be added up; the others go on."""
 
+_HOPS = 64
+"""From trace to trace by ids of requests, whole tasks at a time, that are followed. Requests and engines are a few from
+each other; a longer chain was made to keep others waiting, and is added up in pieces."""
+_SETTLED_HOPS = _HOPS - 8
+"""So far away from where a search began all is known that a row depends on: the engines of its calls, the other
+calls that their ids stand for, and the engines of those."""
+
 AddedUp = Callable[[TaskSummary, Sequence[Span]], object]
 """Told of a task whose row is written, and of the spans it was made from."""
 
@@ -59,14 +66,14 @@ def recompute(
         todo = set(ordered[at : at + _TRACES_PER_RECOMPUTE]) - done
         if not todo:
             continue
-        connected, spans = _connected(store, todo)
-        done |= connected
-        parts = sorted(_parts(connected, spans), key=lambda part: len(part.spans))
-        large += [part.traces for part in parts if len(part.spans) > _LARGE]
+        found = _connected(store, todo)
+        done |= found.settled
+        parts = sorted(_parts(found), key=lambda part: len(part.spans))
+        large += [part.settled for part in parts if len(part.spans) > _LARGE]
         ids += _add_up(store, [part for part in parts if len(part.spans) <= _LARGE], note, added_up)
         progress(min(at + _TRACES_PER_RECOMPUTE, len(ordered)), len(ordered))
     for traces in large:
-        ids += _add_up(store, [_Part(*_connected(store, traces))], note, added_up)
+        ids += _add_up(store, [_connected(store, traces)], note, added_up)
     return ids
 
 
@@ -95,8 +102,8 @@ def record_energy(store: Store, windows: Sequence[EnergyWindow]) -> None:
 
 def spans_of_tasks(store: Store, summaries: Iterable[TaskSummary]) -> dict[str, list[Span]]:
     """The spans of each task by its id, those of its sub-tasks included."""
-    _, spans = _connected(store, {trace_id for summary in summaries for trace_id in summary.trace_ids})
-    return tasks_in(spans)
+    traces = {trace_id for summary in summaries for trace_id in summary.trace_ids}
+    return tasks_in(_connected(store, traces).spans)
 
 
 def _traces_of_task(store: Store, task_id: str) -> set[str]:
@@ -104,21 +111,39 @@ def _traces_of_task(store: Store, task_id: str) -> set[str]:
     return set(summary.trace_ids) if summary else set()
 
 
-def _connected(store: Store, trace_ids: set[str]) -> tuple[set[str], list[Span]]:
-    """The traces with all that share a task with them, or a task above or below, and all their spans."""
+class _Part(NamedTuple):
+    """Traces that are tied together by tasks or by ids of requests."""
+
+    settled: set[str]
+    """Those whose rows can be made of the spans."""
+    traces: set[str]
+    """All of them."""
+    spans: list[Span]
+
+
+def _connected(store: Store, trace_ids: set[str]) -> _Part:
+    """The traces with those that share a task with them, or a task above or below, or ids of requests; their spans."""
     traces: set[str] = set()
     tasks: set[str] = set()
     spans: list[Span] = []
+    settled: set[str] = set()
     new = set(trace_ids)
-    while new:
-        found = store.spans_of(new)
-        spans += found
-        traces |= new
-        mentioned = {task_id for task_id, _ in pairs_of(found)} - tasks
-        tasks |= mentioned
-        new = store.traces_of(mentioned) if mentioned else set()
-        new = (new | store.traces_by_id(*_counterparts(found))) - traces
-    return traces, spans
+    for hops in range(_HOPS + 1):
+        near: list[Span] = []
+        while new:
+            found = store.spans_of(new)
+            near += found
+            traces |= new
+            mentioned = {task_id for task_id, _ in pairs_of(found)} - tasks
+            tasks |= mentioned
+            new = (store.traces_of(mentioned) if mentioned else set()) - traces
+        spans += near
+        if hops <= _SETTLED_HOPS:
+            settled = set(traces)
+        new = store.traces_by_id(*_counterparts(near)) - traces
+        if not new:
+            return _Part(traces, traces, spans)
+    return _Part(settled, traces, spans)
 
 
 def _counterparts(spans: Sequence[Span]) -> tuple[set[str], set[str]]:
@@ -136,15 +161,9 @@ def pairs_of(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
                 yield span.task.parent_id, span.trace_id
 
 
-class _Part(NamedTuple):
-    """Traces that share tasks, apart from all others."""
-
-    traces: set[str]
-    spans: list[Span]
-
-
-def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
+def _parts(found: _Part) -> list[_Part]:
     """The traces in groups that have no task in common, and no id of a request."""
+    spans = found.spans
     above: dict[str, str] = {}
 
     def top(node: str) -> str:
@@ -159,9 +178,11 @@ def _parts(traces: Iterable[str], spans: Sequence[Span]) -> list[_Part]:
         above[top(f"trace {trace_id}")] = top(f"trace {other}")
     parts: dict[str, _Part] = {}
     part_of: dict[str, _Part] = {}
-    for trace_id in traces:
-        part = part_of[trace_id] = parts.setdefault(top(f"trace {trace_id}"), _Part(set(), []))
+    for trace_id in found.traces:
+        part = part_of[trace_id] = parts.setdefault(top(f"trace {trace_id}"), _Part(set(), set(), []))
         part.traces.add(trace_id)
+        if trace_id in found.settled:
+            part.settled.add(trace_id)
     for span in spans:
         part_of[span.trace_id].spans.append(span)
     return list(parts.values())
@@ -172,7 +193,7 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
     found: list[tuple[_Part, dict[str, list[Span]]]] = []
     for part in parts:
         try:
-            found.append((part, tasks_in(part.spans)))
+            found.append((part, _settled_tasks(part)))
         except Exception as error:  # noqa: BLE001
             failed(TaskNotAddedUp(f"trace:{min(part.traces)}", error))
     outcomes = store.outcomes_of(
@@ -181,8 +202,7 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
     )
     windows = Windows(store, (span for part, _ in found for span in part.spans))
     made = [
-        (part.traces, _rows(tasks, outcomes, windows, failed, _of_engines(part.spans)))
-        for part, tasks in found
+        (part.settled, _rows(tasks, outcomes, windows, failed, _Known(part.spans))) for part, tasks in found
     ]
     _put(store, made, failed)
     summaries = [row.summary for _, rows in made for row in rows]
@@ -192,19 +212,25 @@ def _add_up(store: Store, parts: Sequence[_Part], failed: Failed, added_up: Adde
     return [summary.task_id for summary in summaries]
 
 
+def _settled_tasks(part: _Part) -> dict[str, list[Span]]:
+    """The spans of each task that has a row to be made."""
+    tasks = tasks_in(part.spans)
+    left = part.traces - part.settled
+    if not left:
+        return tasks
+    others = {task_id for task_id, trace_id in pairs_of(part.spans) if trace_id in left}
+    others.update(IMPLICIT_PREFIX + trace_id for trace_id in left)
+    return {task_id: own for task_id, own in tasks.items() if task_id not in others}
+
+
 def _rows(
     tasks: dict[str, list[Span]],
     outcomes: Iterable[OutcomeFact],
     windows: Windows,
     failed: Failed,
-    of_engines: set[tuple[str, str]],
+    known: _Known,
 ) -> list[TaskRow]:
-    """The rows of tasks that are tied together.
-
-    Args:
-        of_engines: spans whose call is looked for by id. They count for every row, whether or not they are part of
-            the task: when a second call with the id comes they are not any more, and that row must hold too.
-    """
+    """The rows of tasks that are tied together."""
     about = tuple(_about(tasks, outcomes))
     rows = []
     for task_id, own in tasks.items():
@@ -214,14 +240,28 @@ def _rows(
         except Exception as error:  # noqa: BLE001
             failed(TaskNotAddedUp(task_id, error))
             continue
-        spans = len(of_engines.union(span.key for span in own)) if of_engines else len(own)
-        rows.append(TaskRow(summary=summary, spans=spans, facts=len(facts.outcomes) + len(facts.windows)))
+        facts_known = len(facts.outcomes) + len(facts.windows)
+        rows.append(TaskRow(summary=summary, spans=known.about(own), facts=facts_known))
     return rows
 
 
-def _of_engines(spans: Sequence[Span]) -> set[tuple[str, str]]:
-    traces = {span.trace_id for span in seeking(spans)}
-    return {span.key for span in spans if span.trace_id in traces} if traces else set()
+class _Known:
+    """How much was known when a row was made: of two rows of a task that with less gives way.
+
+    All spans in the traces of a task count, and those of engines whose call is looked for by id, whether or not they
+    are part of it: when its task is declared later, or a second call with the id comes, a row has fewer of them, and
+    must hold all the same.
+    """
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._traces: dict[str, set[tuple[str, str]]] = {}
+        for span in spans:
+            self._traces.setdefault(span.trace_id, set()).add(span.key)
+        self._of_engines = {span.trace_id for span in seeking(spans)}
+
+    def about(self, own: Sequence[Span]) -> int:
+        """The number of spans, for a task with these."""
+        return sum([len(self._traces[trace]) for trace in self._of_engines.union(s.trace_id for s in own)])
 
 
 def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:
