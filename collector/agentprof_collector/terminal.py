@@ -309,10 +309,9 @@ def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
         Column("cost"),
     ]
     has_energy = any(call["energy_j"] for call in document["calls"])
-    extra = [Column("prefill", 5, extra=True), Column("generation", 6, extra=True)]
-    extra += [Column("energy", 7, extra=True)] if has_energy else []
-    extra.append(Column("of which", 9, extra=True))
-    table = FittedTable("call", *columns, *(extra if wide else ()))
+    extra = [Column("prefill", 6, extra=True), Column("generation", 7, extra=True)]
+    extra += [Column("energy", 8, extra=True)] if has_energy else []
+    table = FittedTable("call", *columns, *(extra if wide else ()), Column("phases", 5))
     for call in document["calls"]:
         name = Text(call["model"] or "unknown model")
         if call["error"]:
@@ -328,8 +327,8 @@ def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
         if wide:
             cells += [fmt.rate(call["prefill_tokens_per_s"]), fmt.rate(call["generation_tokens_per_s"])]
             cells += [fmt.energy(call["energy_j"])] if has_energy else []
-            phases = sorted(call["phases_ns"].items(), key=lambda phase: -phase[1])
-            cells.append(", ".join(f"{name} {fmt.duration(ns)}" for name, ns in phases[:3] if ns))
+        phases = sorted(call["phases_ns"].items(), key=lambda phase: -phase[1])
+        cells.append(", ".join(f"{name} {fmt.duration(ns)}" for name, ns in phases[:3] if ns))
         table.add(name, *cells)
     table.print(console)
     _say_hidden(console, document["count"] - len(document["calls"]))

@@ -176,6 +176,15 @@ def test_calls(report: Any, demo_run: Demo) -> None:
         assert row["error"] == "false"
 
 
+def test_a_table_of_calls_has_phases_or_says_so(report: Any) -> None:
+    """The three longest of each call where there is room, else where to find them."""
+    narrow, wide = (report("--calls", COLUMNS=columns) for columns in ("80", "200"))
+    assert "no room for: phases (widen the terminal, or --json)" in narrow
+    assert "no room for" not in wide
+    assert re.search(r"phases *\n", wide)
+    assert re.search(r"generation \d+ ms, wait \d+ ms", wide)
+
+
 def test_csv_of_tasks(report: Any, demo_run: Demo) -> None:
     """The same columns whatever the tasks hold; unknown is empty."""
     found = rows(report("--csv"))
@@ -212,7 +221,8 @@ def test_the_text_of_one_task(report: Any, demo_run: Demo) -> None:
     lines = text.splitlines()
     assert lines[0].startswith("tidy files   success   ")
     assert len(lines[1].strip()) == 80
-    assert set(lines[1]) == set("mbft.")
+    # On a busy machine an answer may be read late enough to be seen.
+    assert set("mbft") <= set(lines[1]) <= set("mbfnt.")
     assert re.search(r"1 transport retry, 4\d\d ms back-off", text)
     assert "2 model calls in 3 attempts, 2 tool runs" in text
     assert "\x1b[" not in text
