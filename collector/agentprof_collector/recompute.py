@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -161,25 +162,42 @@ def pairs_of(spans: Iterable[Span]) -> Iterator[tuple[str, str]]:
                 yield span.task.parent_id, span.trace_id
 
 
+class _Groups:
+    """Traces that are tied to each other, in whatever order that is told."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+
+    def top(self, trace_id: str) -> str:
+        """The same trace for all of a group."""
+        while (above := self._above.setdefault(trace_id, trace_id)) != trace_id:
+            self._above[trace_id] = self._above[above]
+            trace_id = self._above[trace_id]
+        return trace_id
+
+    def tie(self, one: str, other: str) -> None:
+        """Make the groups of two traces one."""
+        self._above[self.top(one)] = self.top(other)
+
+
+def _tied_by_tasks(spans: Iterable[Span]) -> _Groups:
+    groups = _Groups()
+    first: dict[str, str] = {}
+    for task_id, trace_id in pairs_of(spans):
+        groups.tie(trace_id, first.setdefault(task_id, trace_id))
+    return groups
+
+
 def _parts(found: _Part) -> list[_Part]:
     """The traces in groups that have no task in common, and no id of a request."""
     spans = found.spans
-    above: dict[str, str] = {}
-
-    def top(node: str) -> str:
-        while (parent := above.setdefault(node, node)) != node:
-            above[node] = above[parent]
-            node = above[node]
-        return node
-
-    for task_id, trace_id in pairs_of(spans):
-        above[top(f"task {task_id}")] = top(f"trace {trace_id}")
+    groups = _tied_by_tasks(spans)
     for trace_id, other in ties(spans):
-        above[top(f"trace {trace_id}")] = top(f"trace {other}")
+        groups.tie(trace_id, other)
     parts: dict[str, _Part] = {}
     part_of: dict[str, _Part] = {}
     for trace_id in found.traces:
-        part = part_of[trace_id] = parts.setdefault(top(f"trace {trace_id}"), _Part(set(), set(), []))
+        part = part_of[trace_id] = parts.setdefault(groups.top(trace_id), _Part(set(), set(), []))
         part.traces.add(trace_id)
         if trace_id in found.settled:
             part.settled.add(trace_id)
@@ -248,20 +266,26 @@ def _rows(
 class _Known:
     """How much was known when a row was made: of two rows of a task that with less gives way.
 
-    All spans in the traces of a task count, and those of engines whose call is looked for by id, whether or not they
-    are part of it: when its task is declared later, or a second call with the id comes, a row has fewer of them, and
-    must hold all the same.
+    All spans in the traces that tasks tie to its own count, and those of engines whose call is looked for by id,
+    whether or not they are part of it: when a task of its trace is declared later, or who is above whom, or a second
+    call with the id comes, it has fewer of them, and its row must hold all the same.
     """
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        self._traces: dict[str, set[tuple[str, str]]] = {}
+        self._groups = _tied_by_tasks(spans)
+        keys: dict[str, set[tuple[str, str]]] = {}
         for span in spans:
-            self._traces.setdefault(span.trace_id, set()).add(span.key)
-        self._of_engines = {span.trace_id for span in seeking(spans)}
+            keys.setdefault(span.trace_id, set()).add(span.key)
+        of_engines = {span.trace_id for span in seeking(spans)}
+        self._of_engines = sum(len(keys[trace_id]) for trace_id in of_engines)
+        self._of_group: Counter[str] = Counter()
+        for trace_id in keys.keys() - of_engines:
+            self._of_group[self._groups.top(trace_id)] += len(keys[trace_id])
 
     def about(self, own: Sequence[Span]) -> int:
         """The number of spans, for a task with these."""
-        return sum([len(self._traces[trace]) for trace in self._of_engines.union(s.trace_id for s in own)])
+        tops = {self._groups.top(trace_id) for trace_id in {span.trace_id for span in own}}
+        return self._of_engines + sum(self._of_group[top] for top in tops)
 
 
 def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Iterator[OutcomeFact]:

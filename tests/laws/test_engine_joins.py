@@ -184,3 +184,20 @@ def test_a_task_that_is_declared_last() -> None:
             recompute(store, {"c1"})
         found = {summary.task_id: summary.calls for summary in store.tasks()}
     assert found == {"trace:c1": 1, "t-c1": 1}
+
+
+def test_who_is_above_whom_is_told_last() -> None:
+    """A task that was said to be part of another is not where its first span says otherwise: the other holds."""
+    part = Span(
+        trace_id="c1", span_id="s1", parent_id=None, name="t", title="t", start_ns=1, end_ns=9, kind="other"
+    )
+    whole = msgspec.structs.replace(part, trace_id="c2", task=TaskMark(id="whole", starts=True))
+    said = msgspec.structs.replace(part, task=TaskMark(id="part", starts=False, parent_id="whole"))
+    first = msgspec.structs.replace(part, span_id="s2", kind="task", task=TaskMark(id="part", starts=True))
+    spans = [whole, said, first]
+    expected = {name: roll_up(name, own) for name, own in tasks_in(spans).items()}
+    with open_store(None) as store:
+        for span in spans:
+            store.add_spans([span], pairs_of([span]))
+            recompute(store, {span.trace_id})
+        assert {summary.task_id: summary for summary in store.tasks()} == expected
