@@ -19,7 +19,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
 
     summary: TaskSummary
     spans: int
-    """Distinct spans in its traces, its own or not, and those of engines that are tied to them by an id."""
+    """Distinct spans in the traces tied to it by tasks, its own or not, and those of engines tied by an id."""
     facts: int
     """Recorded facts the summary was made from."""
 
