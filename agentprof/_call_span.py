@@ -10,9 +10,9 @@ from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import attributes
+from agentprof._arrivals import Arrivals
 from agentprof._connecting import Connecting
 from agentprof._gaps import Gaps, gaps_between
-from agentprof._streams import Arrivals
 from agentprof.dialects import Answer
 from agentprof.model import Phase, Usage
 
@@ -192,19 +192,13 @@ def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> N
             said[attributes.CONNECT + part] = connecting.parts[part] / _NS
 
 
-def say_attempts(
-    said: dict[str, AttributeValue],
-    attempts: int,
-    failed_s: list[float],
-    pauses_s: list[float],
-    statuses: list[str],
+def say_failed_attempts(
+    said: dict[str, AttributeValue], took_s: list[float], pauses_s: list[float], statuses: list[str]
 ) -> None:
-    """Add how many attempts there were; of those that did not give the answer each list has one entry."""
-    said[attributes.ATTEMPTS] = attempts
-    if statuses:
-        said[attributes.ATTEMPT_DURATION] = tuple(failed_s)
-        said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
-        said[attributes.ATTEMPT_STATUS] = tuple(statuses)
+    """Add the attempts that did not give the answer: each list has one entry for each."""
+    said[attributes.ATTEMPT_DURATION] = tuple(took_s)
+    said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
+    said[attributes.ATTEMPT_STATUS] = tuple(statuses)
 
 
 def say_reported_times(said: dict[str, AttributeValue], answer: Answer) -> None:

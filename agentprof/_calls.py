@@ -14,12 +14,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from agentprof import _context, _guard, _streams, attributes
+from agentprof._arrivals import Arrivals
 from agentprof._asked import say_request, say_tool_calls
 from agentprof._call_span import (
     first_said,
     say_answer,
-    say_attempts,
     say_connecting,
+    say_failed_attempts,
     say_reported_times,
     say_times,
     set_on,
@@ -30,7 +31,6 @@ from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._headers import pairs, say_headers
 from agentprof._runtime import Runtime
-from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, Dialect
 from agentprof.engines import LLAMA_CPP
 
@@ -342,7 +342,11 @@ class Call:
             self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
         if self.headers is not None:
-            self._read_headers(said, self.headers)
+            refused = self._refused is not None or not self._answered
+            if self._dialect.reads_headers and not refused:
+                self._dialect.read_headers(pairs(self.headers), answer)
+            until = self._until_headers() if arrivals is not None and arrivals.is_event_stream else None
+            say_headers(said, self.headers, answer, refused, until)
         if answer.engine == LLAMA_CPP and arrivals is not None and arrivals.first_token is not None:
             self._note_queue(arrivals.first_token)
         say_answer(said, answer)
@@ -356,7 +360,9 @@ class Call:
         if self.connecting is not None:
             say_connecting(said, self.connecting)
         say_reported_times(said, answer)
-        say_attempts(said, self.attempts, self._failed_s, self._pauses_s, self._statuses)
+        said[attributes.ATTEMPTS] = self.attempts
+        if self._statuses:
+            say_failed_attempts(said, self._failed_s, self._pauses_s, self._statuses)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self.body = None
@@ -376,14 +382,6 @@ class Call:
             self._task.count_call(answer.usage, answer.cost_usd)
             self._task.note_ended(self._span)
         self._span.end(end + self._anchor)
-
-    def _read_headers(self, said: dict[str, AttributeValue], headers: Any) -> None:
-        answer, arrivals = self._answer, self._arrivals
-        refused = self._refused is not None or not self._answered
-        if self._dialect.reads_headers and not refused:
-            self._dialect.read_headers(pairs(headers), answer)
-        until = self._until_headers() if arrivals is not None and arrivals.is_event_stream else None
-        say_headers(said, headers, answer, refused, until)
 
     def _until_headers(self) -> int | None:
         """From the last request to its headers, without what it took to get a connection."""

@@ -16,6 +16,7 @@ from agentprof._calls import Call
 from agentprof._runtime import Runtime
 from agentprof.dialects import dialect_of
 from agentprof.dialects._json_frames import Lines
+from agentprof.dialects._shape import Shape
 
 _RESULTS: Final = re.compile(r"/v1/messages/batches/([^/?]+)/results(?:\?|$)")
 _REFUSED: Final = 400
@@ -54,9 +55,6 @@ class _Results:
     """Takes in what arrives, and is told how the reading ended."""
 
     hides_usage = False
-    paced = False
-    """When its chunks are asked for is of no interest."""
-    asked = 0
 
     def __init__(
         self, runtime: Runtime, batch: str, server: tuple[str, int | None, str | None], decoder: Any | None
@@ -65,13 +63,18 @@ class _Results:
         self._batch = batch
         self._server = server
         self._decoder = decoder
+        self.fits: Shape | None = None
+        self.token_stamps: list[int] = []
         self._lines = Lines()
         self._number = 0
         self._before = _batches.note_read(server[0], batch, 0)
 
-    def chunk(self, raw: bytes) -> None:
+    def other(self, raw: bytes, now: int) -> None:
         """Bytes came."""
         self._record(self._lines.feed(raw if self._decoder is None else b"".join(self._decoder.decode(raw))))
+
+    def waited(self, asked: int, late: int, now: int) -> None:
+        """How fast the program reads is of no interest."""
 
     def stream_over(self, now: int) -> None:
         """The last line may have no end."""

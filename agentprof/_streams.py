@@ -11,184 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from agentprof import _guard
+from agentprof._arrivals import SLOW_NS, Arrivals, Taker
 from agentprof._clock import stamp_ns
 from agentprof._hidden_usage import UsageFilter
-from agentprof.dialects import CONTENT, NOTHING, Answer, Dialect, EventReader, Frames
-from agentprof.dialects._shape import Shape, shape_of
-from agentprof.dialects._sse import Events
+from agentprof.dialects import Answer, Dialect
 
 if TYPE_CHECKING:
     from agentprof._calls import Call
-
-_MAX_BODY = 64 * 1024 * 1024
-"""Bytes kept of a body that is read whole; a longer one is not understood."""
-
-_LESSONS = 16
-"""How often the shape of text is learnt in one stream: where it changes all the time it is of no use."""
-
-
-_EVENT_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
-"""How a stream of events begins where it could be something else."""
-
-
-_PACE_NS = 1_000_000
-"""Chunks that follow each other faster than this keep nobody waiting."""
-_AT_HAND_NS = 200_000
-"""What comes within this time of being asked for was there before."""
-
-
-class Arrivals:
-    """What arrived of one body, and when. All stamps are readings of `stamp_ns()`."""
-
-    __slots__ = (
-        "_body",
-        "_decoder",
-        "_dialect",
-        "_events",
-        "_fits",
-        "_keeps",
-        "_may_learn",
-        "_read",
-        "_shape",
-        "_size",
-        "_stream",
-        "answer",
-        "asked",
-        "first_chunk",
-        "first_content",
-        "first_token",
-        "held",
-        "last_chunk",
-        "paced",
-        "token_stamps",
-    )
-
-    def __init__(self, dialect: Dialect, answer: Answer, decoder: Any | None, stream: bool) -> None:
-        """Args:
-        stream: Whether the request asked for a stream.
-        """
-        self.answer = answer
-        self.first_chunk: int | None = None
-        self.last_chunk: int | None = None
-        self.first_token: int | None = None
-        self.first_content: int | None = None
-        self.token_stamps: list[int] = []
-        """One for each arrival with tokens."""
-        self.paced = False
-        """Whether chunks come so slowly that it is worth noting when they are asked for, in `asked`."""
-        self.asked = 0
-        self.held: list[tuple[int, int]] = []
-        """Of chunks that were there before the program asked for them: their stamp, and how long it had not asked."""
-        self._dialect = dialect
-        self._decoder = decoder
-        self._stream = stream
-        self._events: Frames = Events()
-        self._read: EventReader | None = None
-        """None: a whole body, as far as is known."""
-        self._shape: Shape | None = None
-        self._fits: Shape | None = None
-        """The shape while no event is incomplete."""
-        self._may_learn = _LESSONS if decoder is None else 0
-        self._body: list[bytes] = []
-        self._keeps = True
-        """Whether the body is to be read once it is whole; bytes of a medium are not."""
-        self._size = 0
-
-    def chunk(self, raw: bytes) -> None:
-        """Take in bytes as they came from the network. Runs in the program: guarded by the caller."""
-        now = stamp_ns()
-        last = self.last_chunk
-        self.last_chunk = now
-        if last is not None and now - last > _PACE_NS:
-            self.paced = True
-            asked = self.asked
-            if asked - last > _PACE_NS and now - asked < _AT_HAND_NS:
-                self.held.append((now, asked - last))
-        fits = self._fits
-        if fits is not None and fits(raw):
-            self.token_stamps.append(now)
-        else:
-            self._fits = None
-            self._decode(raw, now)
-            if not self._events.rest:
-                self._fits = self._shape
-
-    def _decode(self, raw: bytes, now: int) -> None:
-        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
-        if self._read is None and self._begin(now, data):
-            self._collect(data)
-            return
-        tokens = NOTHING
-        found = self._events.feed(data)
-        if self.first_chunk is None and found:
-            self.first_chunk = now  # after comments that keep a connection open
-        for event in found:
-            carried = self._read(event)  # type: ignore[misc]
-            if carried > tokens:
-                tokens = carried
-        if tokens:
-            if self.first_token is None:
-                self.first_token = now
-            if tokens == CONTENT and self.first_content is None:
-                self.first_content = now
-            self.token_stamps.append(now)
-        # Of the other events nothing but their arrival counts while their text is all that changes.
-        if tokens == CONTENT and len(found) == 1 and self._may_learn and not self._events.rest:
-            self._learn(data)
-
-    def _learn(self, data: bytes) -> None:
-        dialect = self._dialect
-        self._may_learn -= 1
-        self._shape = shape_of(data, dialect.text_key, dialect.type_says_all) if dialect.text_key else None
-
-    def _begin(self, now: int, data: bytes) -> bool:
-        """Note the first bytes; True if they do not begin a stream of events."""
-        if self.first_chunk is None:
-            start = data.lstrip()
-            if not start:
-                return True  # empty lines keep a connection open while the server has nothing to say
-            if not start.startswith(b":"):
-                self.first_chunk = now
-            frames = self._dialect.frames(start) if self._stream else None
-            if frames is not None:
-                self._events = frames
-                self._read = self._dialect.event_reader(self.answer)
-            elif start[:1] not in (b"{", b"["):
-                whole = self._dialect.may_be_binary or not self._stream
-                if whole and not start.startswith(_EVENT_STARTS):
-                    self._keeps = False
-                else:
-                    self._read = self._dialect.event_reader(self.answer)
-        return self._read is None
-
-    def _collect(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._keeps and self._size <= _MAX_BODY:
-            self._body.append(data)
-
-    def complete(self) -> None:
-        """The body is over: read what is left of it."""
-        if self._read is not None:
-            for event in self._events.finish():
-                self._read(event)
-        elif self._body and self._size <= _MAX_BODY:
-            self._dialect.read_body(b"".join(self._body), self.answer)
-            self._body.clear()
-
-    @property
-    def compressed(self) -> bool:
-        """Whether what arrives has to be decompressed."""
-        return self._decoder is not None
-
-    @property
-    def closing_mark(self) -> bool:
-        """Whether the mark that ends a stream was seen."""
-        return self._events.done
-
-    @property
-    def is_event_stream(self) -> bool:
-        """Whether the body turned out to be a stream of events."""
-        return self._read is not None
 
 
 class _Observed:
@@ -215,20 +44,28 @@ class _Observed:
 
 
 def _iterate(self: Any) -> Iterator[bytes]:
-    arrivals = self._arrivals
-    take, hide = arrivals.chunk, self._hide
+    arrivals, hide = self._arrivals, self._hide
+    stamp, is_token = stamp_ns, arrivals.token_stamps.append
+    asked = late = 0
     try:
         for chunk in self._inner:
+            now = stamp()
             try:
-                take(chunk)
+                if late > SLOW_NS:
+                    arrivals.waited(asked, late, now)
+                fits = arrivals.fits
+                if fits is not None and fits(chunk):
+                    is_token(now)
+                else:
+                    arrivals.other(chunk, now)
             except Exception:
                 _guard.failed("reading a chunk")
             if hide is None:
                 yield chunk
             else:
                 yield hide(chunk)
-            if arrivals.paced:
-                arrivals.asked = stamp_ns()
+            asked = stamp()
+            late = asked - now
         if hide is not None:
             yield hide.finish()
     except GeneratorExit:
@@ -247,18 +84,26 @@ def _close(self: Any) -> None:
 
 
 async def _aiterate(self: Any) -> AsyncIterator[bytes]:
-    arrivals = self._arrivals
-    take, hide = arrivals.chunk, self._hide
+    arrivals, hide = self._arrivals, self._hide
+    stamp, is_token = stamp_ns, arrivals.token_stamps.append
+    asked = late = 0
     inner = self._inner.__aiter__()
     try:
         async for chunk in inner:
+            now = stamp()
             try:
-                take(chunk)
+                if late > SLOW_NS:
+                    arrivals.waited(asked, late, now)
+                fits = arrivals.fits
+                if fits is not None and fits(chunk):
+                    is_token(now)
+                else:
+                    arrivals.other(chunk, now)
             except Exception:
                 _guard.failed("reading a chunk")
             yield chunk if hide is None else hide(chunk)
-            if arrivals.paced:
-                arrivals.asked = stamp_ns()
+            asked = stamp()
+            late = asked - now
         if hide is not None:
             yield hide.finish()
     except GeneratorExit:
@@ -319,11 +164,11 @@ def observe(response: Any, call: Call, dialect: Dialect, answer: Answer, stream:
     return arrivals
 
 
-def attach(response: Any, arrivals: Any, call: Any) -> Any | None:
+def attach(response: Any, arrivals: Taker, call: Any) -> Any | None:
     """Put an observer where the byte stream of a response was.
 
     Args:
-        arrivals: Takes in each piece, by `chunk`.
+        arrivals: Takes in each piece, as a `Taker`.
         call: Is told how it ended, by `stream_over`, `stream_left` or `stream_failed`.
 
     Returns:

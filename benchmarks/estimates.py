@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentprof._arrivals import Arrivals
 from agentprof._asked import say_request
 from agentprof._estimate import counting, estimated
-from agentprof._streams import Arrivals
 from agentprof.dialects import Answer, dialect_of
 from agentprof.model import Usage
 

@@ -122,9 +122,10 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
         cost_usd = _cost(raw)
         if cost_usd is not None:
             answer.cost_usd = cost_usd
-    for counted in (raw.server_tool_use, raw.server_side_tool_usage_details):
-        if counted:
-            _count_server_tools(counted, answer)
+    if raw.server_tool_use:
+        _count_server_tools(raw.server_tool_use, answer)
+    if raw.server_side_tool_usage_details:
+        _count_server_tools(raw.server_side_tool_usage_details, answer)
 
 
 _NO_MEDIA: dict[str, int] = {}

@@ -133,8 +133,9 @@ class Chat(Format):
         for position, choice in enumerate(read.choices or ()):
             if choice.finish_reason is not None:
                 answer.finish_reasons[position] = choice.finish_reason
-            if choice.message is not None:
-                _note_tools(choice.message.tool_calls, choice.message.function_call, position, answer)
+            message = choice.message
+            if message is not None and (message.tool_calls or message.function_call is not None):
+                _note_tools(message.tool_calls, message.function_call, position, answer)
         read_usage(read.usage, answer)
         if read.error:
             answer.error_type = error_type(read.error)
@@ -205,10 +206,10 @@ def _tells_engine(read: Body) -> bool:
     if usage is not None and (usage.queue_time or usage.total_latency or usage.timing_prompt_processing):
         return True
     if choices:
-        message = choices[0].message
-        if choices[0].matched_stop or choices[0].disaggregated_params:
+        first = choices[0]
+        if first.matched_stop or first.disaggregated_params:
             return True
-        if message is not None and message.gen_tokens:
+        if first.message is not None and first.message.gen_tokens:
             return True
     return read.tells
 

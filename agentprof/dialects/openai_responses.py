@@ -218,22 +218,21 @@ def _note_body(read: Body, answer: Answer) -> None:
     if read.status is not None:
         reason = read.incomplete_details.reason if read.incomplete_details is not None else None
         answer.finish_reasons[0] = f"{read.status}:{reason}" if reason else read.status
-    asked: dict[object, str] = {
-        place: item.name
-        for place, item in enumerate(read.output or ())
-        if item.type in _ASKED_TOOLS and item.name
-    }
+    asked: dict[object, str] = {}
+    ids: dict[object, str] = {}
+    ran: list[str] = []
+    for place, item in enumerate(read.output or ()):
+        if item.type in _SERVER_TOOLS:
+            ran.append(_SERVER_TOOLS[item.type])
+        elif item.type in _ASKED_TOOLS and item.name:
+            asked[place] = item.name
+            if item.call_id:
+                ids[place] = item.call_id
     # The final list has everything the events before it announced, unless a server leaves it empty.
     if len(asked) >= len(answer.tool_calls):
-        answer.tool_calls = asked
-        answer.tool_ids = {
-            place: item.call_id
-            for place, item in enumerate(read.output or ())
-            if place in asked and item.call_id
-        }
-    ran = Counter(_SERVER_TOOLS[item.type] for item in read.output or () if item.type in _SERVER_TOOLS)
-    if ran.total() >= sum(answer.server_tools.values()):
-        answer.server_tools = dict(ran)
+        answer.tool_calls, answer.tool_ids = asked, ids
+    if len(ran) >= sum(answer.server_tools.values()):
+        answer.server_tools = dict(Counter(ran)) if ran else {}
     read_usage(read.usage, answer)
     if read.error or read.status == "failed":
         answer.error_type = error_type(read.error)

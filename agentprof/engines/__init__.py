@@ -6,6 +6,7 @@ An engine is known by fields that only it sends. What each figure means is said 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -40,9 +41,19 @@ HEADERS: Final = frozenset(
 )
 """Headers that say how long a server took, in small letters; `agentprof.engines.headers` reads them."""
 
+_marked: Final = re.compile(
+    rb'"(?:timings"|t(?:ime_info|otal_latency|iming_prompt_processing|ime_to_first_token_ms)"'
+    rb'|completion_time"|perf_metrics"|prompt_logprobs"|gen_tokens"|nvext"|NIM LLM Model Stats"'
+    rb'|m(?:atched_stop|eta_info)"|s(?:glext|top_reason)"|weight_version"|disaggregated_params"'
+    rb'|avg_decoded_tokens_per_iter"|kv_transfer_params"|vllm-)'
+).search
+"""The markers of all engines at once: the last events of most streams have none, and no engine is loaded."""
+
 
 def read_body(body: bytes, answer: Answer) -> None:
     """Note what the engine that made a body or an event reports in it, and which one it was."""
+    if _marked(body) is None:
+        return
     from agentprof.engines.table import ENGINES
 
     for engine in ENGINES:

@@ -50,7 +50,9 @@ def read(found: Mapping[str, str], answer: Answer, until_headers_ns: int | None)
         found: Those of `agentprof.engines.HEADERS` the answer has.
         until_headers_ns: From the request to the headers, of a stream; None: the answer came whole.
     """
-    if all(name in found for name in _TGI):
+    if len(found) == 1 and _PROCESSING in found:
+        pass  # what most answers have
+    elif all(name in found for name in _TGI):
         _read_tgi(found, answer)
     elif any(name.startswith(_FIREWORKS) for name in found):
         fireworks.note_times(
@@ -82,7 +84,7 @@ def _read_tgi(found: Mapping[str, str], answer: Answer) -> None:
 
 def _server_time(found: Mapping[str, str], answer: Answer) -> tuple[int, str] | None:
     """How long the other side took, and the field that says it."""
-    timing = _GOOGLE.search(found.get(_SERVER_TIMING, ""))
+    timing = _GOOGLE.search(found[_SERVER_TIMING]) if _SERVER_TIMING in found else None
     if timing is not None:
         ns = duration(timing[1], f"{_SERVER_TIMING}.dur", MILLISECONDS, answer)
         return None if ns is None else (ns, f"{_SERVER_TIMING}.dur")

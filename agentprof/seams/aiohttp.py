@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from agentprof import _calls, _guard, _runtime
+from agentprof._arrivals import Arrivals
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._connecting import Stretch
@@ -22,7 +23,6 @@ from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
 from agentprof._patching import Patch, patches_in
-from agentprof._streams import Arrivals
 from agentprof.dialects import Asked, Dialect, Told, asked_by, asked_in, dialect_of
 from agentprof.seams import _http
 

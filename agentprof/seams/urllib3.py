@@ -49,6 +49,8 @@ class _Observer:
         self._call = call
         self._decoder = _Optional(decoder) if decoder is not None else None
         self._arrivals = call.arrivals(self._decoder)
+        self._asked: int | None = None
+        """When the program last wanted more."""
         self.hide = UsageFilter(None) if call.hides_usage else None
         """What of the stream does not reach the program."""
         self.reading = False
@@ -60,7 +62,7 @@ class _Observer:
             if data:
                 if self._decoder is not None:
                     self._decoder.needed = not decoded
-                self._arrivals.chunk(data)
+                self._arrivals.chunk(data, self._asked)
             if response.closed and not _holds_more(response):
                 self.over()
         except Exception:
@@ -68,8 +70,7 @@ class _Observer:
 
     def asked(self) -> None:
         """The program wants more."""
-        if self._arrivals.paced:
-            self._arrivals.asked = stamp_ns()
+        self._asked = stamp_ns()
 
     def over(self) -> None:
         """The body came to its end."""

@@ -15,7 +15,7 @@ import pytest
 from support.recordings import Recordings, send
 
 import agentprof
-from agentprof._streams import Arrivals
+from agentprof._arrivals import Arrivals
 from agentprof.dialects import Answer, dialect_of
 from agentprof.model import Usage
 from agentprof.testing import capture
