@@ -50,6 +50,7 @@ class Answer:
         "tool_calls",
         "tool_ids",
         "usage",
+        "usage_of_engine",
         "whole",
     )
 
@@ -57,6 +58,8 @@ class Answer:
         self.response_id: str | None = None
         self.model: str | None = None
         self.usage: Usage | None = None
+        self.usage_of_engine: Usage | None = None
+        """The same, while it is only what the engine counted beside its times."""
         self.cost_usd: Decimal | None = None
         """As the provider or gateway reports it."""
         self.finish_reasons: dict[int, str] = {}

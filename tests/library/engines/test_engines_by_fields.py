@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from support.engine_answers import (
 )
 
 from agentprof.dialects import Answer, dialect_of
+from agentprof.model import Usage
 
 MS = 1_000_000
 
@@ -70,6 +72,47 @@ def test_llama_cpp_behind_other_formats() -> None:
         dialect.event_reader(answer)(json.dumps(event).encode())
         assert answer.engine == "llama.cpp"
         assert {name: phase.ns for name, phase in answer.phases.items()} == expected
+
+
+COUNTED = Usage(input=300, output=128, cache_read=236)
+
+
+@pytest.mark.parametrize(
+    ("events", "usage"),
+    [
+        ([{"choices": [CHOICE], "timings": LLAMA}], COUNTED),
+        (
+            [{"choices": [CHOICE], "timings": LLAMA}, {"choices": [], "usage": USAGE}],
+            Usage(input=300, output=128),
+        ),
+        ([{"choices": [CHOICE], "usage": USAGE, "timings": LLAMA}], Usage(input=300, output=128)),
+        # An older server does not say what it had of the prompt already.
+        ([{"choices": [CHOICE], "timings": LLAMA | {"cache_n": None}}], Usage(output=128)),
+        ([{"choices": [CHOICE], "timings": LLAMA | {"prompt_n": -1, "predicted_n": 10**30}}], None),
+        # Two choices, each with times and counts of its own.
+        ([{"choices": [CHOICE | {"index": place}], "timings": LLAMA} for place in (0, 1)], None),
+    ],
+    ids=["alone", "before usage", "beside usage", "older", "impossible", "two choices"],
+)
+def test_tokens_that_llama_cpp_counts(events: list[dict[str, Any]], usage: Usage | None) -> None:
+    """What stands beside its times is the usage of a stream that was not asked for it, and never more than that."""
+    dialect, answer = dialect_of("/v1/chat/completions"), Answer()
+    assert dialect is not None
+    read_event = dialect.event_reader(answer)
+    for event in events:
+        read_event(json.dumps(event).encode())
+    assert answer.usage == usage
+
+
+def test_tokens_that_llama_cpp_counted_of_real_streams(shared: Path) -> None:
+    """They are the usage that it sends where it is asked for it, to the token."""
+    text = (shared / "data" / "engine" / "llama_cpp_requests.jsonl").read_text()
+    rows = [row for row in map(json.loads, text.splitlines()) if "timings" in row and "usage" in row]
+    assert len(rows) == 106
+    for row in rows:
+        asked, unasked = (read({"usage": usage, "timings": row["timings"]}) for usage in (row["usage"], None))
+        assert asked.usage == unasked.usage
+        assert unasked.usage is not None
 
 
 def test_a_stream_of_vllm_without_times() -> None:

@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     """As the server says: `prompt_ms`."""
     generation: float
     """As the server says: `predicted_ms`."""
+    tokens: dict[str, int]
+    """As the server counts them beside its times."""
 
     @property
     def queue(self) -> float:
@@ -56,7 +58,7 @@ def ask(client: openai.OpenAI, number: int, *, stream: bool) -> Seen:
     if not stream:
         timings = _timings(client.chat.completions.create(**request))
         end = time.perf_counter()
-        return Seen(end - begin, None, timings["prompt_ms"] * MS, timings["predicted_ms"] * MS)
+        return _seen(end - begin, None, timings)
     first: float | None = None
     timings = {}
     for chunk in client.chat.completions.create(**request, stream=True):
@@ -65,7 +67,13 @@ def ask(client: openai.OpenAI, number: int, *, stream: bool) -> Seen:
         timings = _timings(chunk) or timings
     end = time.perf_counter()
     assert first is not None
-    return Seen(end - begin, first - begin, timings["prompt_ms"] * MS, timings["predicted_ms"] * MS)
+    return _seen(end - begin, first - begin, timings)
+
+
+def _seen(total: float, first_token: float | None, timings: dict[str, float]) -> Seen:
+    read, cached, output = (int(timings[name]) for name in ("prompt_n", "cache_n", "predicted_n"))
+    tokens = {"input": read + cached, "cache_read": cached, "output": output}
+    return Seen(total, first_token, timings["prompt_ms"] * MS, timings["predicted_ms"] * MS, tokens)
 
 
 def _timings(answer: Any) -> dict[str, float]:
@@ -147,12 +155,17 @@ def two_slots(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def check_reported(run: Run, *, generation_within: float) -> None:
-    """Prefill and generation of every call are what the server said of it, and all phases fill it."""
+    """Prefill, generation and tokens of every call are what the server said of it, and all phases fill it.
+
+    No stream here asks for its usage.
+    """
     for row, seen in zip(run.rows, run.seen, strict=True):
         assert sum(row.phases_ns.values()) == row.duration_ns
         assert row.phase_sources["prefill"] == "reported"
         assert phase_s(row, "prefill") == pytest.approx(seen.prefill, abs=0.001)
         assert phase_s(row, "generation") == pytest.approx(seen.generation, abs=generation_within)
+        assert not row.usage_estimated
+        assert {name: row.tokens.get(name) for name in seen.tokens} == seen.tokens
 
 
 def check_streams(run: Run, *, generation_within: float) -> Run:
