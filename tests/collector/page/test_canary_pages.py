@@ -89,9 +89,8 @@ def test_content_reaches_no_page_and_no_answer() -> None:
         server = Server(int(collector.url.rpartition(":")[2]))
         found = {}
         for operation in OPERATIONS:
-            path = operation.path.replace("{id}", "private") + (
-                "?by=tool" if "parts" in operation.path else ""
-            )
+            by = {"parts": "?by=tool", "rates": "?by=context"}.get(operation.path.rpartition("/")[2], "")
+            path = operation.path.replace("{id}", "private") + by
             if operation.method == "GET":
                 found[path] = server.ask(path)
         pages = ("/", "/?group_by=name", "/tasks/private", "/metrics", "/healthz")
