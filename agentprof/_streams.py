@@ -45,7 +45,7 @@ class _Observed:
 
 def _iterate(self: Any) -> Iterator[bytes]:
     arrivals, hide = self._arrivals, self._hide
-    stamp, is_token = stamp_ns, arrivals.token_stamps.append
+    stamp, token_stamps = stamp_ns, arrivals.token_stamps
     asked = late = 0
     try:
         for chunk in self._inner:
@@ -55,7 +55,7 @@ def _iterate(self: Any) -> Iterator[bytes]:
                     arrivals.waited(asked, late, now)
                 fits = arrivals.fits
                 if fits is not None and fits(chunk):
-                    is_token(now)
+                    token_stamps.append(now)
                 else:
                     arrivals.other(chunk, now)
             except Exception:
@@ -85,7 +85,7 @@ def _close(self: Any) -> None:
 
 async def _aiterate(self: Any) -> AsyncIterator[bytes]:
     arrivals, hide = self._arrivals, self._hide
-    stamp, is_token = stamp_ns, arrivals.token_stamps.append
+    stamp, token_stamps = stamp_ns, arrivals.token_stamps
     asked = late = 0
     inner = self._inner.__aiter__()
     try:
@@ -96,7 +96,7 @@ async def _aiterate(self: Any) -> AsyncIterator[bytes]:
                     arrivals.waited(asked, late, now)
                 fits = arrivals.fits
                 if fits is not None and fits(chunk):
-                    is_token(now)
+                    token_stamps.append(now)
                 else:
                     arrivals.other(chunk, now)
             except Exception:

@@ -64,13 +64,9 @@ def _same_around(before: bytes, after: bytes) -> Shape:
 
     def fits(chunk: bytes) -> bool:
         text = chunk[middle]
-        return (
-            text != b""
-            and chunk[head] == before
-            and chunk[tail] == after
-            and quote not in text
-            and text[-1] != backslash
-        )
+        if text and chunk[head] == before and chunk[tail] == after and quote not in text:
+            return text[-1] != backslash
+        return False
 
     return fits
 

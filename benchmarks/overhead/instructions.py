@@ -7,7 +7,8 @@ spans included; given are the mean over the blocks and its standard error. What 
 garbage collection, or its rare full passes would drown everything. `bare-span-even` is bare-span with as many
 attributes as agentprof's span has in the workload. A program under callgrind is about fifty times slower, a clock
 is not: exporters that work every so many seconds would do so after every few calls, so their pauses are stretched
-for all. `DIR` is that of `overhead.py setup`; besides valgrind with its headers a C compiler is needed.
+for all, and so is the time after which agentprof takes a program for a slow reader. `DIR` is that of `overhead.py
+setup`; besides valgrind with its headers a C compiler is needed.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ otel = Otel({keep})
 exec({enable!r}, {{"otel": otel}})
 if worker := sys.modules.get("agentprof._worker"):
     worker.DELAY_S *= {slowness}
+if streams := sys.modules.get("agentprof._streams"):
+    streams.SLOW_NS *= {slowness}
 import workloads
 found = workloads.build()[{workload!r}]
 """

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentprof import _guard, attributes
+from agentprof import _guard, _headers, attributes
 from agentprof._headers import say_headers
 from agentprof.dialects import Answer
 
@@ -37,6 +37,11 @@ def said(refused: bool = False, **headers: str) -> dict[str, Any]:
         ),
         ({"x_ratelimit_limit_requests": "100", "x_ratelimit_remaining_requests": "10"}, {}),
         ({"x_ratelimit_limit_requests": "10", "x_ratelimit_remaining_requests": "9"}, {}),
+        ({"x_ratelimit_limit_requests": "10000", "x_ratelimit_remaining_requests": "9999"}, {}),
+        (
+            {"x_ratelimit_limit_requests": "10000", "x_ratelimit_remaining_requests": "7"},
+            {LIMIT + "requests.limit": 10000, LIMIT + "requests.remaining": 7},
+        ),
         (
             {"x_ratelimit_limit_tokens_minute": "900", "x_ratelimit_remaining_tokens_minute": "0"},
             {LIMIT + "tokens.limit": 900, LIMIT + "tokens.remaining": 0},
@@ -84,3 +89,27 @@ def test_a_refusal_says_the_limits_too() -> None:
 def test_refusals(headers: dict[str, str], expected: float | None) -> None:
     """How long to wait, in seconds; a date is not read."""
     assert said(refused=True, **headers).get(attributes.RETRY_AFTER) == expected
+
+
+def test_the_same_names_again() -> None:
+    """What is remembered is where headers stand, not what they say; of two of one name the last holds."""
+    for identity in ("req_1", "req_2"):
+        assert said(x_request_id=identity, server="a") == {attributes.REQUEST_ID: identity}
+    assert said(server="a", x_request_id="req_3") == {attributes.REQUEST_ID: "req_3"}
+    twice = httpx2.Headers([("x-request-id", "req_4"), ("x-request-id", "req_5")])
+    found: dict[str, Any] = {}
+    say_headers(found, twice, Answer(), False, None)
+    assert found == {attributes.REQUEST_ID: "req_5"}
+
+
+def test_names_that_change_all_the_time() -> None:
+    """They are read all the same, and few of them are kept."""
+    for number in range(50):
+        assert said(**{f"x_{number}": "1", "x_request_id": f"r{number}"}) == {
+            attributes.REQUEST_ID: f"r{number}"
+        }
+    assert all(len(alike) <= _headers._MOST_LAYOUTS for alike in _headers._layouts.values())
+    long = {f"x_{'n' * 300}{number}": "1" for number in range(10)}
+    assert said(**long, request_id="req_1") == {attributes.REQUEST_ID: "req_1"}
+    kept = {name for alike in _headers._layouts.values() for layout in alike for name in layout.names}
+    assert not any(name.startswith(b"x-nnn") for name in kept)
