@@ -30,9 +30,10 @@ PHASES: dict[str, tuple[str, str]] = {
 }
 """Of every part of a timeline, in order: its letter in a bar without colours, and what it means."""
 
+_RETRIES = "retries"
 _GROUPS: dict[str, tuple[str, ...]] = {
     "the model": ("queue", "prefill", "wait", "generation", "model"),
-    "retries": ("backoff", "failed_attempt"),
+    _RETRIES: ("backoff", "failed_attempt"),
     "the network": ("network",),
     "tools": ("tool",),
     "people": ("human",),
@@ -131,10 +132,22 @@ def waited_for(summary: Document) -> str:
     """`the model 62%, tools 25%, ...`: the largest first."""
     timeline = summary["timeline_ns"]
     sums = {label: sum(timeline.get(name, 0) for name in names) for label, names in _GROUPS.items()}
+    if not was_retried(summary):
+        sums["failed attempts"] = sums.pop(_RETRIES)
     largest = sorted((label for label in sums if sums[label]), key=lambda label: -sums[label])
     return (
         ", ".join(f"{label} {fmt.share(sums[label], summary['wall_ns'])}" for label in largest) or fmt.UNKNOWN
     )
+
+
+def was_retried(summary: Document) -> bool:
+    """Whether anything is known to have been tried again: without that, what failed was a failed attempt and no more.
+
+    Args:
+        summary: of a task, or of many, which have `transport_retries` alone.
+    """
+    counts = [*summary.get("retries", {}).values(), summary.get("transport_retries")]
+    return any(counts) or bool(summary["timeline_ns"].get("backoff"))
 
 
 def outcome(summary: Document) -> str:
@@ -210,7 +223,8 @@ def calls(summary: Document) -> str:
 
 
 def retries(summary: Document) -> str:
-    """Retries by kind, the time they took, and what was paid for nothing; empty if there was none."""
+    """Retries by kind, the time that they and failed attempts took, and what was paid for nothing; empty if
+    there was none."""
     found = []
     for kind, number in summary["retries"].items():
         if number:
@@ -224,6 +238,12 @@ def retries(summary: Document) -> str:
     if wasted["cost_usd"] is not None and Decimal(wasted["cost_usd"]):
         found.append(f"{fmt.money(wasted['cost_usd'])} wasted")
     return ", ".join(found)
+
+
+def _retries_label(summary: Document) -> str:
+    if was_retried(summary):
+        return _RETRIES
+    return "failed" if summary["timeline_ns"]["failed_attempt"] else "waste"
 
 
 def first_token(summary: Document) -> str:
@@ -278,7 +298,7 @@ def facts(summary: Document) -> list[tuple[str, str]]:
         ("tokens", tokens(summary)),
         ("calls", calls(summary)),
         ("energy", energy(summary)),
-        ("retries", retries(summary)),
+        (_retries_label(summary), retries(summary)),
         ("first token", first_token(summary)),
         ("tokens/s", speed(summary)),
         ("labels", ", ".join(f"{key}={value}" for key, value in summary["labels"].items())),

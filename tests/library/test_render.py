@@ -135,6 +135,33 @@ def test_the_text_of_a_task() -> None:
     assert row.split() == ["m-1", "600", "ms", "600", "ms", "1", "1", "1500", "$0.0125"]
 
 
+def test_a_failure_that_nobody_tried_again() -> None:
+    """Is a failed attempt and no retry: in the text, in the bar's words, of one task and of many."""
+    root = Span(
+        trace_id="t",
+        span_id="r",
+        kind="task",
+        start_ns=1,
+        end_ns=1 + 1000 * MS,
+        task=TaskMark(id="a1b2c3d4e5", starts=True, name="ask"),
+    )
+    refused = Call(
+        model="m-1",
+        attempts=1,
+        failed_attempts=(FailedAttempt(status="404", duration_ns=600 * MS, backoff_ns=0),),
+    )
+    inside: dict[str, Any] = {"kind": "model", "title": "m-1", "start_ns": 1, "end_ns": 1 + 600 * MS}
+    call = Span(trace_id="t", parent_id="r", span_id="c", error=True, call=refused, **inside)
+    found = roll_up("a1b2c3d4e5", [root, call])
+    text = _render.as_text(found)
+    assert "waited for   failed attempts 60%, the program 40%" in text.splitlines()
+    assert "failed       600 ms in failed attempts" in text.splitlines()
+    assert "retries" not in text
+    many = {"timeline_ns": found.timeline_ns, "wall_ns": found.wall_ns, "transport_retries": 0}
+    assert _lines.waited_for(many) == "failed attempts 60%, the program 40%"
+    assert _lines.waited_for(many | {"transport_retries": 1}) == "retries 60%, the program 40%"
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_text_keeps_to_its_width(width: int) -> None:
     """Also with a long name; a cut line says so."""

@@ -70,7 +70,11 @@ def legend(document: Mapping[str, Any]) -> list[LegendRow]:
 
 def of_groups(group: Mapping[str, Any]) -> dict[str, Any]:
     """A group of tasks as what bars are drawn from: the walls of all its tasks together."""
-    return {"timeline_ns": group["timeline_ns"], "wall_ns": sum(group["timeline_ns"].values())}
+    return {
+        "timeline_ns": group["timeline_ns"],
+        "wall_ns": sum(group["timeline_ns"].values()),
+        "transport_retries": group["transport_retries"],
+    }
 
 
 class Scale(NamedTuple):
