@@ -146,9 +146,21 @@ def report(
         raise click.UsageError("--csv of one task is its profile: take --json, or leave out TASK.")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
-    filters = (name, outcome, labels, service, since, until, search, after)
-    if task is not None and (group_by or gpu_hours or any(given not in (None, ()) for given in filters)):
-        raise click.UsageError("filters and groups are for many tasks; leave out TASK.")
+    if task is not None:
+        _check_of_one_task(
+            {
+                "--group-by": group_by is not None,
+                "--gpu-hours": gpu_hours,
+                "--name": name is not None,
+                "--outcome": outcome is not None,
+                "--label": bool(labels),
+                "--service": service is not None,
+                "--since": since is not None,
+                "--until": until is not None,
+                "--search": search is not None,
+                "--after": after is not None,
+            }
+        )
     selection = Selection(
         task_id=task,
         by=by,
@@ -201,8 +213,32 @@ def _check_kind(
         raise click.UsageError(
             f"--by {by} and --calls exclude each other; with --calls there are {' and '.join(get_args(RatesBy))}."
         )
-    if sum((by is not None, calls, estimate, gpu_hours, group_by is not None)) > 1:
-        raise click.UsageError("--by, --calls, --estimate, --gpu-hours and --group-by exclude each other.")
+    kinds = {
+        f"--by {by}": by is not None,
+        "--calls": calls,
+        "--estimate": estimate,
+        "--gpu-hours": gpu_hours,
+        "--group-by": group_by is not None,
+    }
+    given = _given(kinds)
+    if len(given) > 1:
+        raise click.UsageError(f"{_and(given)} exclude each other.")
+
+
+def _check_of_one_task(of_many: Mapping[str, bool]) -> None:
+    """Raise if an option was given that says nothing about one task."""
+    given = _given(of_many)
+    if given:
+        verb = "is" if len(given) == 1 else "are"
+        raise click.UsageError(f"{_and(given)} {verb} for many tasks; leave out TASK.")
+
+
+def _given(options: Mapping[str, bool]) -> list[str]:
+    return [option for option, was_given in options.items() if was_given]
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _with_estimates(source: Source, summary: Document) -> Document:

@@ -247,15 +247,32 @@ def test_the_text_says_what_a_cost_lacks(report: Any, demo_run: Demo) -> None:
         (["--after", "soon"], 2, "the value of next"),
         (["--after", "x:y"], 2, "--after"),
         (["--json", "--csv"], 2, "exclude each other"),
-        (["--by", "tool", "--calls"], 2, "exclude each other"),
+        (["--by", "tool", "--calls"], 2, "--by tool and --calls exclude each other"),
         (["--by", "context"], 2, "--by context tells how fast calls were: give it with --calls"),
         (["--by", "tool", "--calls"], 2, "with --calls there are context and concurrency"),
-        (["--estimate", "--calls"], 2, "exclude each other"),
-        (["--estimate", "--by", "tool"], 2, "exclude each other"),
+        (["--estimate", "--calls"], 2, "Error: --calls and --estimate exclude each other."),
+        (["--estimate", "--by", "tool"], 2, "Error: --by tool and --estimate exclude each other."),
+        # --by context is a way to see calls: what excludes is the other kind of report.
+        (
+            ["--calls", "--by", "context", "--gpu-hours"],
+            2,
+            "Error: --calls and --gpu-hours exclude each other.",
+        ),
+        (
+            ["--estimate", "--gpu-hours", "--group-by", "name"],
+            2,
+            "Error: --estimate, --gpu-hours and --group-by exclude each other.",
+        ),
         (["--estimate", "--after", "1:x"], 2, "--after is for tasks and calls"),
         (["--calls", "--by", "context", "--after", "1:1:x"], 2, "--after is for tasks and calls"),
         (["x", "--estimate", "--csv"], 2, "take --json, or leave out TASK"),
-        (["x", "--name", "y"], 2, "leave out TASK"),
+        (["x", "--name", "y"], 2, "--name is for many tasks; leave out TASK."),
+        (["x", "--gpu-hours"], 2, "--gpu-hours is for many tasks; leave out TASK."),
+        (
+            ["x", "--since", "2h", "--search", ""],
+            2,
+            "--since and --search are for many tasks; leave out TASK.",
+        ),
     ],
 )
 def test_mistakes(agentprof_command: Any, demo_run: Demo, arguments: list[str], code: int, says: str) -> None:
