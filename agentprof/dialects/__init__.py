@@ -72,7 +72,10 @@ class Dialect(Protocol):
     """Who serves it where the host does not tell; None: anybody may."""
 
     def told_by(self, path: str, names: Container[str]) -> Told | None:
-        """What the path says of a request whose body has these names; None: it is no path of this format."""
+        """What the path says of a request whose body has these names; None: it is no path of this format.
+
+        Where the path does not tell: the format that these names are of, if another is served on the path too.
+        """
 
     def frames(self, start: bytes) -> Frames | None:
         """What splits a stream that begins with these bytes; None: it is one of server-sent events."""
@@ -193,4 +196,8 @@ def asked_by(
         if dialect.needs_model or (found not in _TELLING_FIELDS and "/deployments/" not in path):
             return None
         model = None
-    return Asked(model=model, stream=dialect.streams_unasked if stream is None else stream is True)
+    streamed = dialect.streams_unasked if stream is None else stream is True
+    other = dialect.told_by(path, names)
+    if other is not None:
+        return other._replace(model=model, stream=streamed)
+    return Asked(model=model, stream=streamed)

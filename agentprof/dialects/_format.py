@@ -49,7 +49,10 @@ class Format:
     provider: str | None = None
 
     def told_by(self, path: str, names: Container[str]) -> Told | None:
-        """What the path says; None: nothing, or it is no path of this format after all."""
+        """What the path says; None: nothing, or it is no path of this format after all.
+
+        Where the path does not tell, another format that is served on it too may be named by the names in a body.
+        """
         return None
 
     def read_headers(self, headers: Iterable[tuple[bytes, bytes]], answer: Answer) -> None:

@@ -3,16 +3,21 @@
 Streams of the first version are one JSON object a line, those of the second server-sent events. Usage says what
 was billed beside what the model read and wrote, which includes Cohere's own prompt:
 https://docs.cohere.com/reference/chat
+
+Writer serves its chat, which is that of OpenAI, on the path of the first version: its requests have `messages` where
+Cohere's have `message`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
 
+from agentprof.dialects import openai_chat
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
-from agentprof.dialects._format import Format, Frames
+from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -83,6 +88,7 @@ class BodyV1(msgspec.Struct):
 _read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_v1 = Tolerant(BodyV1)
+_OF_WRITER = Told(None, stream=False, dialect=openai_chat.Chat())
 
 
 class Chat(Format):
@@ -120,7 +126,7 @@ class ChatV1(Chat):
 
     name = "cohere.chat_v1"
     endpoints: tuple[str, ...] = ("/v1/chat",)
-    request_fields: tuple[str, ...] = ("message",)
+    request_fields: tuple[str, ...] = ("message", "messages")
     sections: tuple[tuple[str, str], ...] = (
         ("preamble", "system"),
         ("tools", "tools"),
@@ -129,6 +135,10 @@ class ChatV1(Chat):
         ("message", "user"),
     )
     conversation = "chat_history"
+
+    def told_by(self, path: str, names: Container[str]) -> Told | None:
+        """Whether it is a chat of Writer."""
+        return None if "message" in names else _OF_WRITER
 
     def frames(self, start: bytes) -> Frames | None:
         """Lines."""

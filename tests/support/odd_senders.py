@@ -14,8 +14,6 @@ import openai
 from support import native_sdks, recordings
 
 _OF_OPENAI = ("openai.chat", "openai.completions", "openai.embeddings", "openai.responses")
-_OWN_PATHS = {"/v1/chat": "/v1/chat/completions"}
-"""Of Writer, whose own path is not that of the SDK's method."""
 
 Recording = dict[str, Any]
 
@@ -23,8 +21,6 @@ Recording = dict[str, Any]
 def by_http(url: str, recording: Recording) -> None:
     """The recorded bytes to the recorded path."""
     request, path = recording["request"], recording["path"]
-    if recording["provider"] == "writer":
-        path = _OWN_PATHS.get(path, path)
     if recording.get("query"):
         path += f"?{recording['query']}"
     if "body_b64" in request:

@@ -12,7 +12,7 @@ import pytest
 
 from agentprof import attributes as a
 from agentprof._asked import say_request
-from agentprof.dialects import CONTENT, NOTHING, THINKING, Answer, Dialect, asked_in, dialect_of
+from agentprof.dialects import CONTENT, NOTHING, THINKING, Answer, Asked, Dialect, Told, asked_in, dialect_of
 from agentprof.dialects._json_frames import Items, Lines
 from agentprof.model import Phase
 
@@ -46,6 +46,8 @@ def at(path: str) -> Dialect:
         ("/v2/chat", {"model": "m", "messages": []}, ("m", False)),
         ("/v1/chat", {"message": "hi", "model": "m"}, ("m", False)),
         ("/v1/chat", {"message": "hi"}, None),
+        ("/v1/chat", {"messages": [], "model": "m", "stream": True}, ("m", True)),
+        ("/v1/chat", {"messages": []}, None),
         ("/v1/chat", {"text": "hi"}, None),
         (TITAN, {"messages": []}, ("us.amazon.nova-micro-v1:0", True)),
         ("/model/m/invoke", {"anthropic_version": "x", "messages": []}, ("m", False)),
@@ -59,6 +61,16 @@ def test_which_bodies_are_requests(path: str, body: Any, expected: Any) -> None:
     """Model and streaming, from the path where it says them; what others post there is none."""
     found = asked_in(at(path), path, msgspec.json.encode(body))
     assert (found if found is None else (found.model, found.stream)) == expected
+
+
+def test_two_formats_on_one_path() -> None:
+    """Cohere's first version has `message`, Writer's chat `messages` and is one of OpenAI's format."""
+    own = at("/v1/chat")
+    cohere = asked_in(own, "/v1/chat", b'{"message": "hi", "messages": [], "model": "m"}')
+    writer = asked_in(own, "/v1/chat", b'{"messages": [], "model": "palmyra-x4"}')
+    assert isinstance(cohere, Asked)
+    assert isinstance(writer, Told)
+    assert (own.name, writer.dialect.name, writer.model) == ("cohere.chat_v1", "openai.chat", "palmyra-x4")
 
 
 def pieces(data: bytes, seed: int) -> list[bytes]:
