@@ -14,6 +14,7 @@ _BATCH = "batch"
 """The service tier of results of a batch, whose times nobody knows."""
 _BEFORE_WORK = ("failed_attempt", "backoff", "connect", "network")
 _DIVIDED_BY = ("queue", "prefill", "generation")
+_UNTIL_TOKEN = ("connect", "network", "queue", "prefill")
 _GENERATING = ("chat", "text_completion", "generate_content")
 """Operations that read a prompt and then make one token after the other."""
 
@@ -42,7 +43,8 @@ class SeenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end_ns: int
     error: bool
     first_token_ns: int | None
-    """From the start of the last attempt: what retries took says nothing about an endpoint."""
+    """From the start of the last attempt: what retries took says nothing about an endpoint. As the client saw it; else
+    what the engine says of the call up to there, with the way."""
     work_start_ns: int
     """When the request of the last attempt was under way."""
     wait_ns: int | None
@@ -105,9 +107,22 @@ def _seen(row: CallRow) -> SeenCall:
 
 def _first_token_ns(row: CallRow) -> int | None:
     if row.first_token_ns is None:
-        return None
+        return _first_token_of_engine_ns(row)
     since = row.first_token_ns - sum(row.phases_ns.get(phase, 0) for phase in ("failed_attempt", "backoff"))
     return since if since >= 0 else None
+
+
+def _first_token_of_engine_ns(row: CallRow) -> int | None:
+    """What precedes it, if the engine's figures divide all of the call; the way back is in it, too.
+
+    What was asked for in one piece has no first token, and a call without generation perhaps never had one.
+    """
+    phases, sources = row.phases_ns, row.phase_sources
+    if row.stream is False or any(sources.get(name, "observed") == "observed" for name in _DIVIDED_BY):
+        return None
+    if "wait" in phases or "model" in phases:
+        return None
+    return sum(phases.get(name, 0) for name in _UNTIL_TOKEN)
 
 
 def _reasoning_seen(row: CallRow) -> bool:

@@ -48,7 +48,7 @@ class RateRow(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     """Of these; they have no part in the figures."""
     first_token_ns: Spread
-    """From the start of the attempt that gave the answer."""
+    """From the start of the attempt that gave the answer: as the client saw it, else as the engine divides the call."""
     generation_tokens_per_s: Spread
     """Output tokens after the first, by the time from the first to the last; p95 is the fast end."""
     prefill_tokens_per_s: Spread

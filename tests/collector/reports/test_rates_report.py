@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from support.raw import SECOND, T0, call_span, task_span
 from support.serving import OfStore
 
+from agentprof_collector.receive.otlp import decode_json
 from agentprof_collector.reports import REPORTS, rates
 from agentprof_collector.reports.calls import rows_of_calls
 from agentprof_collector.reports.endpoints import by_endpoint
@@ -133,6 +136,51 @@ def test_retries_are_not_the_endpoints_time(store: Store) -> None:
     feed(store, {"at": 0, "seconds": 4, "first": 2.0, IN: 10, OUT: 11, **failed})
     (row,) = rows(store, "context")
     assert row["first_token_ns"]["p50"] == round(0.5 * SECOND)
+
+
+SPLIT = {"queue": 0.5, "prefill": 1.0, "generation": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "more", "first_s"),
+    [
+        (SPLIT, {"gen_ai.request.stream": True}, 2.0),
+        (SPLIT, {}, 2.0),
+        (SPLIT, {"gen_ai.request.stream": False}, None),
+        # Of the rest nobody says how much was queueing and how much the way.
+        ({"prefill": 1.0, "generation": 2.0}, {}, None),
+        ({"queue": 0.5, "prefill": 1.0}, {}, None),
+    ],
+)
+def test_a_first_token_that_only_the_engine_saw(
+    store: Store, parts: dict[str, float], more: dict[str, Any], first_s: float | None
+) -> None:
+    """Is what precedes the generation, of 4 s with half a second for the way; not of what came in one piece."""
+    phases = {f"agentprof.phase.{name}": seconds for name, seconds in parts.items()}
+    said_by = {f"agentprof.phase_source.{name}": "reported" for name in parts}
+    feed(store, {"at": 0, "seconds": 4, IN: 10, OUT: 11, **phases, **said_by, **more})
+    (row,) = rows(store, "context")
+    assert row["first_token_ns"]["p50"] == (None if first_s is None else round(first_s * SECOND))
+
+
+def test_first_tokens_of_joined_calls(shared: Path, store: Store) -> None:
+    """Of 56 recorded calls that only vLLM's spans divide: what the client saw, to 50 ms, of each that streamed."""
+    folder = shared / "data" / "engine"
+    lines = (folder / "vllm_joined_client.jsonl").read_text().splitlines()
+    stamps = {(row["trace_id"], row["span_id"]): row for row in map(json.loads, lines)}
+    requests = (folder / "vllm_joined.otlp.jsonl").read_text().splitlines()
+    OfStore(store).feed([span for request in requests for span in decode_json(request).spans])
+    calls = [call for found in by_endpoint(rows_of_calls(store, Selection())).values() for call in found]
+    assert len(calls) == len(stamps) == 56
+    streamed = [call for call in calls if stamps[call.trace_id, call.span_id]["stream"]]
+    for call in streamed:
+        stamp = stamps[call.trace_id, call.span_id]
+        assert call.first_token_ns is not None
+        assert call.start_ns + call.first_token_ns == pytest.approx(
+            stamp["t_first_chunk"] * SECOND, abs=SECOND // 20
+        )
+    found = rows(store, "concurrency")
+    assert [row["first_token_ns"]["n"] for row in found] == [row["calls"] for row in found]
 
 
 def test_a_99th_percentile_needs_100_calls(store: Store) -> None:
