@@ -98,7 +98,7 @@ def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindo
         if call is None:
             continue
         phases: dict[str, int] = {}
-        sources = {segment.name: segment.source for segment in profile.segments[id(node)]}
+        sources: dict[str, str] = {segment.name: segment.source for segment in profile.segments[id(node)]}
         speed = rates(call, profile.segments[id(node)])
         for segment in profile.segments[id(node)]:
             phases[segment.name] = phases.get(segment.name, 0) + segment.ns
