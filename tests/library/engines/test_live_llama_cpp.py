@@ -21,8 +21,8 @@ from agentprof.vocabularies import normalise
 
 MS = 1e-3
 AT_ONCE = 4
-SHARE_WITH_QUEUE = 0.75
-"""Of the streams at least; while another program has the processor, this one may see headers too late to tell."""
+MOST = 0.75
+"""Of the calls at least; while another program has the processor, this one may see headers or an answer late."""
 
 
 class Seen(NamedTuple):
@@ -93,7 +93,7 @@ class Run(NamedTuple):
         ]
         for row in self.rows:
             assert ("queue" in row.phases_ns) != ("wait" in row.phases_ns)
-        assert len(told) >= SHARE_WITH_QUEUE * len(self.rows)
+        assert len(told) >= MOST * len(self.rows)
         return Run([seen for seen, _ in told], [row for _, row in told])
 
     def queue_errors(self, server: LlamaCpp) -> list[float]:
@@ -177,6 +177,19 @@ def check_streams(run: Run, *, generation_within: float) -> Run:
     return told
 
 
+def check_waits(run: Run) -> None:
+    """Of whole answers: what the server did not work on is the wait, never longer than the program itself saw.
+
+    A program that is held up sees answers late: most calls of a run are not.
+    """
+    missed = [
+        seen.queue - phase_s(row, "connect", "network", "wait")
+        for row, seen in zip(run.rows, run.seen, strict=True)
+    ]
+    assert min(missed) >= -0.001
+    assert sum(one <= 0.1 for one in missed) >= MOST * len(missed)
+
+
 def test_streams_of_one_slot(one_slot: LlamaCpp) -> None:
     """Each phase is right to 10 ms in the middle and to 50 ms at worst: the queue by when the headers came."""
     run = check_streams(run_agent(one_slot.url, rounds=2, stream=True), generation_within=0.05)
@@ -198,10 +211,10 @@ def test_plain_answers_of_one_slot(one_slot: LlamaCpp) -> None:
     """Nothing on the wire says when the slot started: what the server does not report is the wait before it."""
     run = run_agent(one_slot.url, rounds=1, stream=False)
     check_reported(run, generation_within=0.001)
-    for row, seen in zip(run.rows, run.seen, strict=True):
+    for row in run.rows:
         assert row.phase_sources["generation"] == "reported"
         assert "queue" not in row.phases_ns
-        assert phase_s(row, "connect", "network", "wait") == pytest.approx(seen.queue, abs=0.1)
+    check_waits(run)
 
 
 def test_streams_of_two_slots(two_slots: LlamaCpp) -> None:
@@ -217,5 +230,4 @@ def test_plain_answers_of_two_slots(two_slots: LlamaCpp) -> None:
     """Prefill and generation as the server says, the rest before them."""
     run = run_agent(two_slots.url, rounds=1, stream=False)
     check_reported(run, generation_within=0.001)
-    for row, seen in zip(run.rows, run.seen, strict=True):
-        assert phase_s(row, "connect", "network", "wait") == pytest.approx(seen.queue, abs=0.1)
+    check_waits(run)
