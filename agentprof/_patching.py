@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,7 +12,7 @@ Wanted = tuple[str, str, Callable[[Any], Any]]
 """A class of a module, one of its own attributes, and what makes the replacement of the original."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Patch:
     """One replaced attribute of a class or module."""
 
@@ -39,6 +40,20 @@ class Patch:
             return False
         setattr(self.owner, self.name, self.original)
         return True
+
+
+def patches_of_function(module: ModuleType, name: str, replace: Callable[[Any], Any]) -> list[Patch]:
+    """The patches of a function that a module holds, if it does.
+
+    Where it is defined too: a function that is not found under its own name cannot be pickled.
+    """
+    original = vars(module).get(name)
+    if original is None:
+        return []
+    replacement = replace(original)
+    home = sys.modules.get(original.__module__, module)
+    owners = [module] if home is module or vars(home).get(name) is not original else [module, home]
+    return [Patch(owner, name, original, replacement) for owner in owners]
 
 
 def patches_in(module: ModuleType, wanted: Iterable[Wanted]) -> list[Patch]:

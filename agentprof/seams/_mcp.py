@@ -25,7 +25,7 @@ from opentelemetry.util.types import AttributeValue
 from agentprof import _baggage, _context, _guard, _names, _runtime, attributes
 from agentprof._context import Attachment
 from agentprof._marks import Mark
-from agentprof._patching import Patch, Wanted, patches_in
+from agentprof._patching import Patch, Wanted, patches_in, patches_of_function
 
 _CALL: Final = "tools/call"
 _TRANSPORTS: Final = (
@@ -63,10 +63,8 @@ class _Sending:
 def patches(module: ModuleType) -> list[Patch]:
     """Tool calls, what they carry, and where a server takes it in."""
     found = patches_in(module, _WANTED.get(module.__name__, ()))
-    held = vars(module)
-    if module.__name__ == "mcp.shared.jsonrpc_dispatcher" and "inject_trace_context" in held:
-        original = held["inject_trace_context"]
-        found.append(Patch(module, "inject_trace_context", original, _inject_trace_context(original)))
+    if module.__name__ == "mcp.shared.jsonrpc_dispatcher":
+        found += patches_of_function(module, "inject_trace_context", _inject_trace_context)
     return found + _transport_patches(module)
 
 
@@ -218,7 +216,7 @@ def _to_send() -> Attachment | None:
 
 
 # --- which server a stream leads to --------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _CellPatch(Patch):
     """What a context manager made by `contextlib` calls: programs hold the manager itself by many names."""
 

@@ -8,7 +8,6 @@ sent; with us it would be one of ours.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from opentelemetry import trace
 
 from agentprof import _calls, _context, _guard
-from agentprof._patching import Patch
+from agentprof._patching import Patch, patches_of_function
 
 _STARTS = "start_api_call_span"
 """Of anthropic 2."""
@@ -24,14 +23,7 @@ _STARTS = "start_api_call_span"
 
 def patches(module: ModuleType) -> list[Patch]:
     """What is replaced in a base client that traces itself; nothing in others."""
-    original = vars(module).get(_STARTS)
-    if original is None:
-        return []
-    replacement = _own_span_only(original)
-    home = sys.modules.get(original.__module__, module)
-    # Where it is defined too: a function that is not found under its own name cannot be pickled.
-    owners = [module] if home is module or vars(home).get(_STARTS) is not original else [module, home]
-    return [Patch(owner, _STARTS, original, replacement) for owner in owners]
+    return patches_of_function(module, _STARTS, _own_span_only)
 
 
 def _own_span_only(original: Callable[..., Any]) -> Callable[..., Any]:

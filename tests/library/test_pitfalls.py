@@ -421,7 +421,7 @@ def test_b4_async_functions_are_seen_as_async() -> None:
     """Of everything that is patched, before and after."""
     with capture():
         for patch in _instrument._applied:
-            now = inspect.iscoroutinefunction(vars(patch.owner)[patch.name])
+            now = inspect.iscoroutinefunction(patch.current())
             assert now == inspect.iscoroutinefunction(patch.original)
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
@@ -76,7 +76,12 @@ CALLS = 7
 
 def _attributes(owners: list[Any]) -> list[list[tuple[str, int]]]:
     """Names and identities of all attributes, in their order."""
-    return [[(name, id(value)) for name, value in vars(owner).items()] for owner in owners]
+    return [[(name, id(value)) for name, value in _held(owner).items()] for owner in owners]
+
+
+def _held(owner: Any) -> Mapping[str, Any]:
+    """A cell of a closure has nothing but its contents."""
+    return {"cell_contents": owner.cell_contents} if isinstance(owner, types.CellType) else vars(owner)
 
 
 def test_every_attribute_is_the_one_before(server: ModelServer) -> None:
@@ -120,7 +125,7 @@ def test_what_others_patched_on_top_survives(server: ModelServer) -> None:
         _call(server)
     try:
         assert len(first.spans) == CALLS
-        assert all(vars(patch.owner)[patch.name] is theirs[patch] for patch in patches)
+        assert all(patch.current() is theirs[patch] for patch in patches)
         assert _call(server) == ["chatcmpl-1"] * CALLS
         assert len(first.spans) == CALLS
         for _ in range(2):
@@ -128,14 +133,14 @@ def test_what_others_patched_on_top_survives(server: ModelServer) -> None:
                 assert _call(server) == ["chatcmpl-1"] * CALLS
             assert len(again.spans) == CALLS
             assert {(span.attributes or {})["agentprof.attempts"] for span in again.spans} == {1}
-        assert all(vars(patch.owner)[patch.name] is theirs[patch] for patch in patches)
+        assert all(patch.current() is theirs[patch] for patch in patches)
     finally:
         for patch in patches:
             setattr(patch.owner, patch.name, patch.original)
     with capture() as afresh:
         _call(server)
     assert len(afresh.spans) == CALLS
-    assert all(vars(patch.owner)[patch.name] is patch.original for patch in patches)
+    assert all(patch.current() is patch.original for patch in patches)
     assert _instrument._applied == []
     assert _guard.counts() == failures
 
