@@ -36,6 +36,7 @@ _PORT = click.IntRange(0, 65535)
 _UNITS_NS = {"h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9}
 _SHORTEST_TOKEN = 16
 _TOKEN = re.compile(f"[!-~]{{{_SHORTEST_TOKEN},}}")
+_LOOK_S = 0.5
 
 
 def _keep(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
@@ -139,7 +140,8 @@ def collect(
         with collector:
             _say_where(collector, path, as_json=as_json)
             _collect_garbage_seldom()
-            stopping.wait()
+            while not stopping.wait(_LOOK_S):
+                pass  # a signal that comes just before a wait without end would not end it
             click.echo("stopping: what has come is being added up", err=True)
 
 
