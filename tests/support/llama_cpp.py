@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -82,6 +83,20 @@ def cache() -> Path:
 
 
 @contextmanager
+def _cache_to_itself() -> Iterator[None]:
+    """Tests that run beside each other do not install into it at once."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = cache() / _KEPT[0]
+        if not (environment / "bin" / "python").exists():
+            subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        for name in _KEPT:
+            (cache() / name).mkdir(exist_ok=True)
+        yield
+
+
+@contextmanager
 def serving(shared: Path, folder: Path, slots: int) -> Iterator[LlamaCpp]:
     """A server with so many slots, for the block; the test is skipped where it cannot be had.
 
@@ -91,11 +106,7 @@ def serving(shared: Path, folder: Path, slots: int) -> Iterator[LlamaCpp]:
     script = shared / "engine" / "start_server.sh"
     if not script.exists():
         pytest.skip("the script that starts llama.cpp's server is not there")
-    environment = cache() / _KEPT[0]
-    if not (environment / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     for name in _KEPT:
-        (cache() / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(cache() / name)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -104,7 +115,7 @@ def serving(shared: Path, folder: Path, slots: int) -> Iterator[LlamaCpp]:
     # To a file: a pipe would stay open as long as the server runs.
     said = folder / "start.log"
     try:
-        with said.open("wb") as out:
+        with said.open("wb") as out, _cache_to_itself():
             done = subprocess.run(
                 ["bash", str(script)],
                 env=os.environ | asked,
