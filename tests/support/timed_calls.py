@@ -18,7 +18,8 @@ from agentprof.testing import Captured
 from agentprof.vocabularies import normalise
 
 S = 1_000_000_000
-EARLY = 0.005
+EARLY = 0.03
+"""What a pause may seem shorter by: the piece before it may have come late."""
 LATE = 0.600
 """What a busy machine may add to a pause."""
 

@@ -54,7 +54,8 @@ PROGRAM = """
     for path, body in PATHS.items():
         dialect = dialects.dialect_of(path)
         names.add(dialect.name)
-        told = dialect.told_by(path, ("anthropic_version", "messages"))
+        asked = ("model", "message") if path == "/v1/chat" else ("anthropic_version", "messages")
+        told = dialect.told_by(path, asked)
         dialect = (told and told.dialect) or dialect
         answer = dialects.Answer()
         dialect.read_body(json.dumps(body).encode(), answer)
