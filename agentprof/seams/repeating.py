@@ -88,13 +88,14 @@ def _opened(sends: _Sends | None, args: tuple[Any, ...], kwargs: dict[str, Any])
         _guard.failed("the start of a call")
         return None
     if scope is not None and sends is not None:
-        _expect(scope, sends(args, kwargs))
+        _expect(scope, sends, args, kwargs)
     return scope
 
 
-def _expect(scope: Scope, request: Any) -> None:
+def _expect(scope: Scope, sends: _Sends, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Begin the call before the SDK makes spans of its attempts, which hang from it then."""
     try:
+        request = sends(args, kwargs)
         if type(request).__module__.partition(".")[0] in ("httpx", "httpx2"):
             httpx.begin(None, request)
             scope.expect()
