@@ -79,11 +79,20 @@ def recompute(
 
 
 def copy_traces(source: Store, target: Store, trace_ids: Iterable[str]) -> None:
-    """Bring the spans of the traces into another store, and its summaries up to date."""
+    """Bring all that is known of the traces into another store, and its summaries up to date.
+
+    With the spans go the outcomes recorded of their tasks, and the energy measured while their calls ran.
+    """
     ordered = sorted(trace_ids)
     for at in range(0, len(ordered), _TRACES_PER_RECOMPUTE):
-        spans = source.spans_of(ordered[at : at + _TRACES_PER_RECOMPUTE])
+        traces = ordered[at : at + _TRACES_PER_RECOMPUTE]
+        spans = source.spans_of(traces)
+        tasks = {task_id for task_id, _ in pairs_of(spans)} | {IMPLICIT_PREFIX + trace for trace in traces}
         target.add_spans(spans, pairs_of(spans))
+        if outcomes := source.outcomes_of(tasks):
+            target.add_outcomes(outcomes)
+        if windows := Windows(source, spans).during(spans):
+            target.add_windows(windows)
     recompute(target, ordered)
 
 
