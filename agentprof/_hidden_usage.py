@@ -61,19 +61,24 @@ class UsageFilter:
         self._failed = False
 
     def __call__(self, raw: bytes) -> bytes:
-        """What the program gets of these bytes."""
+        """What the program gets of these bytes.
+
+        Raises:
+            Exception: The body cannot be decompressed; the program would get the same error without us.
+        """
+        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
         if self._failed:
-            return raw
+            return data
         try:
-            return self._without_usage(raw)
+            return self._without_usage(data)
         except Exception:
             _guard.failed("hiding the usage of a stream")
             self._failed = True
-            return self.finish() + raw
+            rest, self._rest = self._rest, b""
+            return rest + data
 
-    def _without_usage(self, raw: bytes) -> bytes:
-        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
-        text, self._rest = self._rest + data, b""
+    def _without_usage(self, data: bytes) -> bytes:
+        text = self._rest + data
         passed, start = [], 0
         for end in _BOUNDARY.finditer(text):
             event = text[start : end.end()]
@@ -96,7 +101,7 @@ def _is_usage(event: bytes) -> bool:
     for data in (*reader.feed(event), *reader.finish()):
         try:
             chunk = _read(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return chunk.choices == [] and bytes(chunk.usage).startswith(b"{")
     return False
