@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from agentprof_collector.errors import AgentprofError
+
 DATABASE_VARIABLE = "AGENTPROF_DB"
 
 
 def database_path(given: Path | None) -> Path:
-    """The database file: what was given, else `AGENTPROF_DB`, else a file in the user's data folder."""
+    """The database file: what was given, else `AGENTPROF_DB`, else a file in the user's data folder.
+
+    Raises:
+        AgentprofError: it is in a home folder that nobody knows.
+    """
     if given is not None:
         return given
     named = os.environ.get(DATABASE_VARIABLE)
-    if named:
-        return Path(named).expanduser()
     data = os.environ.get("XDG_DATA_HOME")
-    folder = Path(data) if data else Path.home() / ".local" / "share"
+    try:
+        if named:
+            return Path(named).expanduser()
+        folder = Path(data) if data else Path.home() / ".local" / "share"
+    except RuntimeError as error:
+        where = f"{DATABASE_VARIABLE} is {named}, and that home folder" if named else "your home folder"
+        raise AgentprofError(
+            f"{where} is not known. Name the database file with --db, or by its whole path in {DATABASE_VARIABLE}."
+        ) from error
     return folder / "agentprof" / "agentprof.duckdb"

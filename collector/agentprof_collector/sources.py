@@ -19,7 +19,7 @@ from agentprof_collector.reports import REPORTS, Document, ReportName
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.running import RunningCollector, token
 from agentprof_collector.settings import database_path
-from agentprof_collector.stores import Store, open_store
+from agentprof_collector.stores import Store, is_there, open_store
 
 _STOPPING_S = 5.0
 """How long a collector that holds the database and does not answer may take to let it go."""
@@ -100,7 +100,7 @@ def _open(path: Path, writing: bool) -> Store | RunningCollector:
 
     A note left by a collector that was killed is of no account, since then the file is free.
     """
-    if writing and not path.exists():
+    if writing and not is_there(path):
         raise StoreMissing(path)
     until = time.monotonic() + _STOPPING_S
     while True:

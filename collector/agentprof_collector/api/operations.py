@@ -40,6 +40,7 @@ from agentprof_collector.api.schemas import (
 from agentprof_collector.collect.served import Served
 from agentprof_collector.find import find_task
 from agentprof_collector.reports import REPORTS, Document, ReportName, content, waterfall
+from agentprof_collector.reports import asked as asked_for
 from agentprof_collector.reports.selection import Selection
 
 PREFIX = "/api/v1"
@@ -204,10 +205,10 @@ def selection(asked: Asked, default_limit: int) -> Selection:
 
 
 def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    labels = dict(pairs)
-    if len(labels) < len(set(pairs)):
-        raise Refused(400, "label: two values of one label; no task has both", "label")
-    return labels
+    try:
+        return asked_for.labels(pairs)
+    except ValueError as error:
+        raise Refused(400, f"label: {error}", "label") from error
 
 
 # Where a parameter and its field in a selection have different names.

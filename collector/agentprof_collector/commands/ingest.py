@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,8 +44,9 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
       agentprof ingest traces/*.jsonl
       agentprof ingest --db run42.duckdb - < traces.jsonl.gz
     """
-    failures: list[AgentprofError] = [_missing(file) for file in files if not _is_there(file)]
-    files = tuple(filter(_is_there, files))
+    troubles = {file: trouble for file in files if (trouble := _trouble_with(file)) is not None}
+    failures: list[AgentprofError] = list(troubles.values())
+    files = tuple(file for file in files if file not in troubles)
     if not files:
         raise InputsError(failures)
     path = database_path(db)
@@ -81,12 +80,14 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
         raise InputsError(failures)
 
 
-def _is_there(file: Path) -> bool:
-    return file == _STDIN or file.exists()
-
-
-def _missing(file: Path) -> InputError:
-    return InputError(str(file), os.strerror(errno.ENOENT), "Check the path.")
+def _trouble_with(file: Path) -> InputError | None:
+    """Why there is nothing to read; None where there is something."""
+    try:
+        if file != _STDIN:
+            file.stat()
+    except OSError as error:
+        return InputError(str(file), error.strerror or str(error), "Check the path.")
+    return None
 
 
 def _open(path: Path, failures: Sequence[AgentprofError]) -> Store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import cast
 
@@ -14,10 +15,22 @@ from agentprof_collector.reports import to_json
 from agentprof_collector.sources import open_source
 
 
+def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"expected a finite number, got {value}")
+    return value
+
+
 @click.command()
 @click.argument("task")
 @click.argument("result", type=click.Choice(["success", "failure"]))
-@click.option("--score", type=float, metavar="X", help="How good it was, on a scale of your own.")
+@click.option(
+    "--score",
+    type=float,
+    callback=_finite,
+    metavar="X",
+    help="How good it was, on a scale of your own.",
+)
 @url_option
 @db_option
 @json_option

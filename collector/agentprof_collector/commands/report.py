@@ -167,7 +167,7 @@ def report(
         group_by=group_by,
         name=name,
         outcome=outcome,
-        labels=dict(labels),
+        labels=_labels(labels),
         service=service,
         since_ns=since,
         until_ns=until,
@@ -183,6 +183,13 @@ def report(
         if estimate and report_name == "task":
             document = _with_estimates(source, document)
     _show(report_name, document, as_json=as_json, as_csv=as_csv)
+
+
+def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    try:
+        return asked.labels(pairs)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--label") from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from agentprof.rollup.many import LABEL_PREFIX
@@ -26,6 +27,15 @@ def label(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise ValueError("expected KEY=VALUE")
     return key, value
+
+
+def labels(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Labels that a task has to carry, each."""
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        if found.setdefault(key, value) != value:
+            raise ValueError("two values of one label; no task has both")
+    return found
 
 
 def group_by(text: str) -> str:

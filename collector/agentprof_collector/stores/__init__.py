@@ -12,6 +12,7 @@ import msgspec
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.summary import TaskSummary
+from agentprof_collector.errors import StoreUnusable
 
 
 class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +198,18 @@ class Store(Protocol):
 
 STORES: dict[str, str] = {"duckdb": "agentprof_collector.stores.duckdb:DuckDbStore"}
 """Import strings, resolved when used: a store's client library is needed only by who uses the store."""
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something where a database file is looked for.
+
+    Raises:
+        StoreUnusable: nothing can be there: the name is too long, or the folder may not be looked into.
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise StoreUnusable(path, f"cannot be opened ({error.strerror or error})") from error
 
 
 def open_store(path: Path | None, *, read_only: bool = False) -> Store:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import duckdb
 
 from agentprof_collector.errors import StoreError, StoreLocked, StoreMissing, StoreNotWritten, StoreUnusable
+from agentprof_collector.stores import is_there
 
 _T = TypeVar("_T")
 Cursor = duckdb.DuckDBPyConnection
@@ -195,7 +196,7 @@ class DuckDbFile:
 def _connect(path: Path | None, read_only: bool) -> Cursor:
     if path is None:
         return duckdb.connect(":memory:", config=_CONFIG)
-    if read_only and not path.exists():
+    if read_only and not is_there(path):
         raise StoreMissing(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
