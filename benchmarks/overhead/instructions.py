@@ -24,7 +24,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
 
-from overhead import BASE, FLOOR, HERE, markdown, python_of, subjects
+from environments import BASE, FLOOR, HERE, python_of, subjects
+from result_tables import markdown
 
 BLOCKS = 5
 RUNS = {"chat-large": 2, "chat-stream": 2, "responses-stream": 2, "chat-async": 1, "chat-stream-async": 1}

@@ -22,7 +22,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from overhead import markdown, python_of
+from environments import python_of
+from result_tables import markdown
 
 BASE = """
 import time, sys, json

@@ -1,4 +1,4 @@
-"""One subject in a fresh process, run by overhead.py in the subject's environment.
+"""One subject in a fresh process, run by rounds.py in the subject's environment.
 
 Turns the subject on and answers with what that cost; then answers every workload name read from
 standard input with a measurement. Answers are JSON, one a line.
