@@ -96,13 +96,17 @@ def switch_on(settings: _settings.Settings) -> None:
     """Record by these settings from now on; what an earlier call has patched stays so."""
     with _lock:
         if _runtime.activate(_runtime_for(settings)) is None:
-            _apply(_handover.thread_patches())
+            from agentprof import _kept_back
+
+            _apply([*_handover.thread_patches(), *_kept_back.patches()])
             _apply_seams()
 
 
 def instrumented_modules() -> list[str]:
     """Modules of SDKs and HTTP libraries that are patched now."""
-    return sorted({patch.module() for patch in _applied} - _handover.STANDARD)
+    from agentprof import _kept_back
+
+    return sorted({patch.module() for patch in _applied} - _handover.STANDARD - {_kept_back.MODULE})
 
 
 def uninstrument() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, MutableMapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
 from typing import Any, Final
 
 from opentelemetry import context as otel_context
 
-from agentprof import _baggage, _calls, _context, _guard, _repeated, _runtime
+from agentprof import _baggage, _calls, _context, _guard, _kept_back, _repeated, _runtime
 from agentprof._calls import Call
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
@@ -49,11 +49,20 @@ def hush(host: str) -> Attachment | None:
     context = otel_context.get_current()
     if not _context.is_named(context) or provider_of(host) is None:
         return None
-    return Attachment(_context.hushed(context))
+    hushed = _context.hushed(context)
+    return Attachment(hushed if _may_know(host) else _kept_back.keeping_back(hushed))
 
 
-def without_task(headers: MutableMapping[str, str]) -> None:
-    """Take the task out of a `baggage` header that another instrumentation has written."""
+def _may_know(host: str) -> bool:
+    """Whether our spans may be named to a host."""
+    runtime = _runtime.active()
+    return runtime is not None and runtime.settings.propagates_to(host)
+
+
+def without_us(headers: MutableMapping[str, str], host: str) -> None:
+    """Take out of headers that another instrumentation has written the task, and a span that the host may not know."""
+    if not _may_know(host):
+        _kept_back.take_out(headers)
     said = headers.get("baggage")
     if said is None or not _baggage.is_written(said):
         return
@@ -100,10 +109,9 @@ def call_of(owner: Any) -> Call | None:
 
 def traceparent(call: Call, host: str) -> str | None:
     """Note that an exchange begins; gives the `traceparent` it should carry to this host, if any."""
-    runtime = _runtime.active()
     value = call.exchange()
     # A redirect may have led away from the host of the call.
-    return value if value and runtime is not None and runtime.settings.propagates_to(host) else None
+    return value if value and _may_know(host) else None
 
 
 def asking(call: Call, body: Any, headers: Container[str]) -> bytes | None:
@@ -128,15 +136,17 @@ def pairs_of(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def failed(call: Call, error: BaseException, status: str | None = None) -> None:
+def failed(
+    call: Call, error: BaseException, status_of: Callable[[BaseException], str] = failure_kind
+) -> None:
     """The library's method raised.
 
     Args:
-        status: What kind of failure it was, where the error itself does not tell.
+        status_of: Tells what kind of failure it was, where that is not the error itself.
     """
     try:
         call.leave()
-        call.failed(error, status or failure_kind(error))
+        call.failed(error, status_of(error))
     except Exception:
         _guard.failed("a failed call")
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from opentelemetry import trace
 
-from agentprof import _calls, _context, _guard
+from agentprof import _calls, _context, _guard, _kept_back, _runtime
+from agentprof._context import Attachment
 from agentprof._patching import Patch, patches_of_function
 
 _STARTS = "start_api_call_span"
@@ -33,6 +34,32 @@ def _own_span_only(original: Callable[..., Any]) -> Callable[..., Any]:
         return None if span is not None and _is_ours(span) else span
 
     return start_api_call_span
+
+
+def no_span_of_ours(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Around a hook of Mistral's that writes the present span into requests, wherever it comes from."""
+
+    @functools.wraps(original)
+    def before_request(self: Any, hook_ctx: Any, request: Any) -> Any:
+        attached = _kept_from(request)
+        try:
+            return original(self, hook_ctx, request)
+        finally:
+            if attached is not None:
+                attached.detach()
+
+    return before_request
+
+
+def _kept_from(request: Any) -> Attachment | None:
+    runtime = _runtime.active()
+    try:
+        if runtime is None or runtime.settings.propagates_to(request.url.host):
+            return None
+        return _kept_back.without_span()
+    except Exception:
+        _guard.failed("a hook of an SDK")
+        return None
 
 
 def _is_ours(span: Any) -> bool:

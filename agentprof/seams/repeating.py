@@ -18,7 +18,7 @@ from agentprof import _context, _guard, _repeated
 from agentprof._context import Attachment
 from agentprof._patching import Patch, Wanted, patches_in
 from agentprof._repeated import Scope
-from agentprof.seams import httpx
+from agentprof.seams import _self_tracing, httpx
 
 
 class _Hushed(Scope):
@@ -136,6 +136,9 @@ _WANTED: Final[dict[str, tuple[Wanted, ...]]] = {
     "google.genai._gaos.basesdk": _SPEAKEASY,  # interactions
     "mistralai.basesdk": _SPEAKEASY,
     "mistralai.client.basesdk": _SPEAKEASY,
+    "mistralai.client._hooks.traceparent": (
+        ("TraceparentInjectionHook", "before_request", _self_tracing.no_span_of_ours),  # before an attempt
+    ),
     "mistralai.azure.client.basesdk": _SPEAKEASY,
     "mistralai.gcp.client.basesdk": _SPEAKEASY,
     "mistralai_azure.basesdk": _SPEAKEASY,

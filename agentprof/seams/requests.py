@@ -45,7 +45,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = original(self, *args, **kwargs)
         except BaseException as error:
-            _http.failed(call, error, _status(error))
+            _http.failed(call, error, _status)
             raise
         _read(call, response)
         _http.returned(call)
@@ -65,11 +65,11 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
         # A body that is still to be generated or read from a file is not looked at.
         body = _bytes(request.body) if dialect is not None else None
         asked = asked_in(dialect, url.path, body) if dialect is not None and isinstance(body, bytes) else None
-        if "baggage" in request.headers and (
+        if any(name in request.headers for name in ("baggage", "traceparent")) and (
             asked is not None or provider_of(url.hostname or "") is not None
         ):
             # Written by an instrumentation that stands above this, into the request that it was given.
-            _http.without_task(request.headers)
+            _http.without_us(request.headers, url.hostname or "")
         if dialect is None or asked is None:
             return None
         return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port, body)

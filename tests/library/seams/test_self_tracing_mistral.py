@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import time
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.trace import NoOpTracerProvider
+from opentelemetry.trace import TracerProvider as AnyProvider
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
-from agentprof import _guard, _runtime
+from agentprof import _guard, _runtime, attributes
 from agentprof._readable import to_raw
 from agentprof.model import Span
 from agentprof.rollup import roll_up, tasks_in
@@ -39,7 +42,7 @@ def nothing_fails_inside() -> Iterator[None]:
     assert _guard.counts() == before
 
 
-def traced(url: str, provider: TracerProvider, **clients: Any) -> Any:
+def traced(url: str, provider: AnyProvider, **clients: Any) -> Any:
     """A client that repeats, and sends its spans to a provider."""
     pytest.importorskip("mistralai", reason="the SDK is not installed")
     module = pytest.importorskip("mistralai.client", reason="a version that is older than 2")
@@ -179,6 +182,46 @@ def test_a_call_that_fails_in_the_end_counts_once_too(way: str, server: ModelSer
     _ours_and_theirs(captured.spans)
     summary = _summary(captured.spans)
     assert (summary.calls, summary.attempts, summary.errors["call"]) == (1, 1, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("in_a_task", [True, False], ids=["task", "no task"])
+@pytest.mark.parametrize("way", ["plain", "stream", "async plain", "async stream", "agent"])
+def test_with_a_provider_that_makes_no_spans_nothing_is_sent(
+    way: str, in_a_task: bool, server: ModelServer
+) -> None:
+    """Not before the first attempt, nor before the next: without us there is no span that the SDK could take."""
+    call, reply = WAYS[way]
+    server.replies = [REFUSED, reply]
+    with capture(propagate_to=()) as captured:
+        client = traced(server.url, NoOpTracerProvider())
+        with agentprof.task("t") if in_a_task else contextlib.nullcontext():
+            call(client)
+    assert [sent.headers.get("traceparent") for sent in server.sent] == [None, None]
+    assert [sent.headers.get("baggage") for sent in server.sent] == [None, None]
+    assert captured.spans[0].attributes is not None
+    assert captured.spans[0].attributes[attributes.ATTEMPTS] == 2
+    assert len({span.context.trace_id for span in captured.spans if span.context}) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("may_know", [True, False])
+def test_a_workflow_that_is_started_in_a_task(may_know: bool, server: ModelServer) -> None:
+    """The SDK writes whichever span is the present one into header and body, else a context of nobody's."""
+    started = {"workflow_name": "w", "execution_id": "e", "root_execution_id": "e", "status": "RUNNING"}
+    times = {"start_time": "2026-01-01T00:00:00Z", "end_time": None, "result": None}
+    server.replies = [Reply.json(started | times)]
+    module = pytest.importorskip("mistralai.client", reason="a version that is older than 2")
+    pytest.importorskip("mistralai.client._hooks.traceparent")
+    allowed = ("127.0.0.1",) if may_know else ()
+    client = module.Mistral(api_key="k", server_url=server.url.removesuffix("/v1"))
+    with capture(propagate_to=allowed) as captured, agentprof.task("t"), client:
+        client.workflows.execute_workflow(workflow_identifier="w", input={"a": 1})
+    (task,) = captured.spans
+    (sent,) = server.sent
+    assert json.loads(sent.body)["traceparent"] == sent.headers["traceparent"]
+    assert task.context is not None
+    assert (f"{task.context.trace_id:032x}" in sent.headers["traceparent"]) is may_know
 
 
 def _times(summary: TaskSummary) -> list[Any]:
