@@ -72,6 +72,40 @@ FOLLOWS: dict[str, tuple[dict[str, Any], list[tuple[str, int, str]]]] = {
         },
         [("queue", 300, "derived"), ("prefill", 100, "reported"), ("generation", 600, "reported")],
     ),
+    # llama.cpp on a busy machine: by the headers the queue ended late, and the engine's own times are certain.
+    "a late queue leaves room for connecting": (
+        {
+            "first_token_ns": 410 * MS,
+            "phases": {
+                "connect": ms(observed(2)),
+                "queue": derived(108, "headers - request"),
+                "prefill": told(300, "p"),
+                "generation": told(594, "g"),
+            },
+        },
+        [
+            ("connect", 2, "observed"),
+            ("queue", 104, "derived"),
+            ("prefill", 300, "reported"),
+            ("generation", 594, "reported"),
+        ],
+    ),
+    "a late queue leaves room for connecting before the first token": (
+        {
+            "first_token_ns": 410 * MS,
+            "phases": {
+                "connect": ms(observed(2)),
+                "queue": derived(110, "first token - prefill"),
+                "prefill": told(300, "p"),
+            },
+        },
+        [
+            ("connect", 2, "observed"),
+            ("queue", 108, "derived"),
+            ("prefill", 300, "reported"),
+            ("generation", 590, "observed"),
+        ],
+    ),
     # What the server took until its headers is known, and so the way to it and back.
     "a way derived from headers": (
         {"first_token_ns": 300 * MS, "phases": {"network": derived(30, "headers - processing")}},
