@@ -128,6 +128,7 @@ def test_what_follows(known: dict[str, Any], expected: list[tuple[str, int, str]
     division = fill_phases(Call(**known), 1_000 * MS)
     assert [(name, ns // MS, source) for name, ns, source in division.segments] == expected
     assert division.faults == ()
+    assert not division.overflow
 
 
 # Of each: what is known, the faults, and the division of 1,000 ms.
