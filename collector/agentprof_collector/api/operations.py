@@ -95,22 +95,6 @@ def _content(served: Served, asked: Asked) -> Document:
     return content.document(served.store, chosen)
 
 
-def _calls(served: Served, asked: Asked) -> Document:
-    return _report(served, "calls", _rows_of(served, asked))
-
-
-def _parts(served: Served, asked: Asked) -> Document:
-    return _report(served, "parts", _rows_of(served, asked))
-
-
-def _rates(served: Served, asked: Asked) -> Document:
-    return _report(served, "rates", _rows_of(served, asked))
-
-
-def _estimates(served: Served, asked: Asked) -> Document:
-    return _report(served, "estimates", _rows_of(served, asked))
-
-
 def _energy(served: Served, asked: Asked) -> Document:
     body: EnergyBody = asked.body
     for number, window in enumerate(body.windows):
@@ -140,12 +124,12 @@ def _wrong_with(window: EnergyWindow) -> str | None:
     return None
 
 
-def _gpu_hours(served: Served, asked: Asked) -> Document:
-    return _report(served, "gpu_hours", _rows_of(served, asked))
+def _rows(name: ReportName) -> Callable[[Served, Asked], Document]:
+    """A report whose rows are of one task or of all that fit."""
+    return lambda served, asked: _report(served, name, _rows_of(served, asked))
 
 
 def _rows_of(served: Served, asked: Asked) -> Selection:
-    """Of one task or of all that fit."""
     chosen = selection(asked, ROWS_LIMIT)
     if "task" not in asked.parameters:
         served.up_to_date()
@@ -259,7 +243,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "Model calls, one row each, of one task or of all that fit.",
         (TASK, *FILTERS, limit(ROWS_LIMIT, ROWS_MOST, "calls"), AFTER_CALL),
         CallsAnswer,
-        _calls,
+        _rows("calls"),
     ),
     Operation(
         "GET",
@@ -267,7 +251,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "Where time, tokens and money went, by step, agent, tool or model.",
         (BY, TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         PartsAnswer,
-        _parts,
+        _rows("parts"),
     ),
     Operation(
         "GET",
@@ -275,7 +259,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "How fast calls were, by the length of their context or by how many ran at once.",
         (RATES_BY, TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         RatesAnswer,
-        _rates,
+        _rows("rates"),
     ),
     Operation(
         "GET",
@@ -283,7 +267,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "Estimates of queue and prefill where no server reports them, by endpoint.",
         (TASK, *FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         EstimatesAnswer,
-        _estimates,
+        _rows("estimates"),
     ),
     Operation(
         "GET",
@@ -291,7 +275,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "What tokens and successes cost on GPUs paid by the hour, at the utilisation of their calls.",
         (*FILTERS, limit(ROWS_LIMIT, PARTS_MOST, "rows")),
         GpuHoursAnswer,
-        _gpu_hours,
+        _rows("gpu_hours"),
     ),
     Operation(
         "POST",

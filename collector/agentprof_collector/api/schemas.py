@@ -91,23 +91,26 @@ class Group(msgspec.Struct, kw_only=True):
     calls_without_energy: int | None
 
 
-class TasksAnswer(msgspec.Struct, kw_only=True):
-    """Many tasks: one row each, latest start first, and groups of all that were selected."""
+class ReportAnswer(msgspec.Struct, kw_only=True):
+    """What every report begins with."""
 
     schema: int
     selection: dict[str, Any]
     """What was asked for."""
+
+
+class TasksAnswer(ReportAnswer, kw_only=True):
+    """Many tasks: one row each, latest start first, and groups of all that were selected."""
+
     tasks: list[TaskSummary]
     groups: list[Group]
     next: str | None
     """The value of `after` for what follows; null at the end."""
 
 
-class CallsAnswer(msgspec.Struct, kw_only=True):
+class CallsAnswer(ReportAnswer, kw_only=True):
     """Model calls in the order they started, task by task."""
 
-    schema: int
-    selection: dict[str, Any]
     count: int
     """Calls there are; those beyond the limit are not among `calls`."""
     calls: list[CallRow]
@@ -115,21 +118,17 @@ class CallsAnswer(msgspec.Struct, kw_only=True):
     """The value of `after` for what follows; null at the end."""
 
 
-class PartsAnswer(msgspec.Struct, kw_only=True):
+class PartsAnswer(ReportAnswer, kw_only=True):
     """Steps, agents, tools or models, those with the most time first."""
 
-    schema: int
-    selection: dict[str, Any]
     by: str
     count: int
     rows: list[PartRow]
 
 
-class RatesAnswer(msgspec.Struct, kw_only=True):
+class RatesAnswer(ReportAnswer, kw_only=True):
     """How fast calls were, by endpoint and by the length of their context or by how many ran at once."""
 
-    schema: int
-    selection: dict[str, Any]
     by: str
     calls: int
     """Calls that were looked at, those of the latest tasks first."""
@@ -139,11 +138,9 @@ class RatesAnswer(msgspec.Struct, kw_only=True):
     rows: list[RateRow]
 
 
-class EstimatesAnswer(msgspec.Struct, kw_only=True):
+class EstimatesAnswer(ReportAnswer, kw_only=True):
     """What waits and whole calls were made of where no server says it, by endpoint: estimates, never measured."""
 
-    schema: int
-    selection: dict[str, Any]
     validated: dict[str, str]
     """By `divides`: what they were compared with, and how far they were off; to be shown beside them."""
     confidence: float
@@ -154,11 +151,9 @@ class EstimatesAnswer(msgspec.Struct, kw_only=True):
     rows: list[EstimateRow]
 
 
-class GpuHoursAnswer(msgspec.Struct, kw_only=True):
+class GpuHoursAnswer(ReportAnswer, kw_only=True):
     """Endpoints whose GPUs are paid by the hour, as `gpu_hours` in agentprof.yaml says."""
 
-    schema: int
-    selection: dict[str, Any]
     entries: int
     """In the file of the collector; a row is of those that were called."""
     tasks: int
@@ -170,11 +165,9 @@ class GpuHoursAnswer(msgspec.Struct, kw_only=True):
     rows: list[GpuHourRow]
 
 
-class WaterfallAnswer(msgspec.Struct, kw_only=True):
+class WaterfallAnswer(ReportAnswer, kw_only=True):
     """The runs of a task in the order of its tree; of more than the limit the longest."""
 
-    schema: int
-    selection: dict[str, Any]
     task_id: str
     start_ns: int
     wall_ns: int
@@ -183,11 +176,9 @@ class WaterfallAnswer(msgspec.Struct, kw_only=True):
     spans: list[SpanRow]
 
 
-class ContentAnswer(msgspec.Struct, kw_only=True):
+class ContentAnswer(ReportAnswer, kw_only=True):
     """What was said in a task, span by span, where the collector keeps it."""
 
-    schema: int
-    selection: dict[str, Any]
     task_id: str
     count: int
     """Spans that have content."""
