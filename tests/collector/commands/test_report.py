@@ -198,7 +198,7 @@ def test_csv_of_tasks(report: Any, demo_run: Demo) -> None:
         timeline = [int(row[name]) for name in row if name.startswith("timeline_ns.")]
         assert sum(timeline) == int(row["wall_ns"]) == task["wall_ns"]
     profile = rows(report(demo_run[0][3]["task_id"], "--csv"))
-    assert [row["path"] for row in profile][2] == "capital / small model / qwen3:0.6b"
+    assert "capital / small model / qwen3:0.6b" in [row["path"] for row in profile]  # by the time they took
     assert sum(int(row["self.path_ns"]) for row in profile) == demo_run[0][3]["wall_ns"]
 
 
