@@ -11,6 +11,7 @@ from agentprof.model import EnergyWindow, Span
 from agentprof.rollup import plain_tree
 from agentprof.rollup.energy import joules_of
 from agentprof.rollup.measured import give_measured
+from agentprof.rollup.phases import fill_phases
 from agentprof.rollup.profile import profiled
 from agentprof.rollup.rates import rates
 from agentprof.rollup.rows import cost_of, paths_of, tokens_of
@@ -97,10 +98,11 @@ def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindo
         call = node.call
         if call is None:
             continue
+        filled = fill_phases(call, node.end - node.start)
         phases: dict[str, int] = {}
-        sources: dict[str, str] = {segment.name: segment.source for segment in profile.segments[id(node)]}
-        speed = rates(call, profile.segments[id(node)])
-        for segment in profile.segments[id(node)]:
+        sources: dict[str, str] = {segment.name: segment.source for segment in filled.segments}
+        speed = rates(call, filled.segments)
+        for segment in filled.segments:
             phases[segment.name] = phases.get(segment.name, 0) + segment.ns
         rows.append(
             CallRow(
@@ -125,11 +127,11 @@ def call_rows(task_id: str, spans: Iterable[Span], windows: Sequence[EnergyWindo
                 phases_ns=phases,
                 phase_sources=sources,
                 phase_fields={
-                    name: phase.field
-                    for name, phase in call.phases.items()
-                    if phase.field is not None and sources.get(name, "observed") != "observed"
+                    name: field
+                    for name, field in filled.fields.items()
+                    if sources.get(name, "observed") != "observed"
                 },
-                timing_faults=list(call.timing_faults),
+                timing_faults=list(dict.fromkeys((*call.timing_faults, *filled.faults))),
                 first_token_ns=call.first_token_ns,
                 first_content_ns=call.first_content_ns,
                 tokens=tokens_of(node),

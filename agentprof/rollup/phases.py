@@ -30,6 +30,8 @@ class Filled(NamedTuple):
     """Evidence was longer than the call and was cut."""
     faults: tuple[str, ...] = ()
     """Reported times that contradict what was seen, and are left out: `field: what is wrong`."""
+    fields: Mapping[str, str] = {}
+    """Where the figures of the phases come from: path of the raw field, or the arithmetic over such."""
 
 
 class _Last(NamedTuple):
@@ -71,7 +73,8 @@ def fill_phases(call: Call, duration_ns: int) -> Filled:
         seen = first_token - (duration_ns - left)
         times = Times(call.phases, left, min(max(seen, 0), left))
         last, cut = _with_first_token(_Last(times.known, left, call.queue_starts_late), seen)
-    return Filled(_compact([*failed, *last]), overflow or cut, tuple(times.faults))
+    fields = {name: phase.field for name, phase in times.known.items() if phase.field is not None}
+    return Filled(_compact([*failed, *last]), overflow or cut, tuple(times.faults), fields)
 
 
 def _failed_attempts(call: Call, duration_ns: int) -> tuple[list[Segment], int, bool]:
