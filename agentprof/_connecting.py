@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentprof import _guard
 from agentprof._clock import stamp_ns
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ class Stretch:
         self._began = stamp_ns()
 
     def over(self) -> None:
-        """It ends now."""
+        """It ends now. Never raises: the program gets what the HTTP library gives, or raises."""
         took = stamp_ns() - self._began
-        inside = (self._call.connecting.ns if self._call.connecting is not None else 0) - self._known
-        self._call.connected(self._part, max(took - inside, 0))
+        try:
+            inside = (self._call.connecting.ns if self._call.connecting is not None else 0) - self._known
+            self._call.connected(self._part, max(took - inside, 0))
+        except Exception:
+            _guard.failed("the time to get a connection")

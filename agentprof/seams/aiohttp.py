@@ -51,8 +51,7 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = await original(self, *args, **kwargs)
         except BaseException as error:
-            status = getattr(error, "status", None)  # of a session that raises for refusals
-            _http.failed(call, error, str(status) if status else failure_kind(error))
+            _http.failed(call, error, _status)
             raise
         _answered(call, response)
         _http.returned(call)
@@ -76,6 +75,12 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
     except Exception:
         _guard.failed("the start of a call")
         return None
+
+
+def _status(error: BaseException) -> str:
+    """Of a session that raises for refusals the error has the status."""
+    status = getattr(error, "status", None)
+    return str(status) if status else failure_kind(error)
 
 
 def _asked(dialect: Dialect, path: str, kwargs: dict[str, Any]) -> Asked | Told | None:

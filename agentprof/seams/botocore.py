@@ -45,7 +45,7 @@ def _send_request(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             result = original(self, request_dict, *args, **kwargs)
         except BaseException as error:
-            _http.failed(call, error, _kind_of(error))
+            _http.failed(call, error, _kind_of)
             raise
         _http.returned(call)
         return result

@@ -272,15 +272,28 @@ def _sleep(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _calls.current_call()
         if call is None or call.owner is None:
             return original(self, response)
-        # Without a response this is inside the library's `except` block: that exception is what happened.
-        status = str(response.status) if response is not None else failure_kind(sys.exception())
-        call.attempt_failed(status)
+        _attempt_failed(call, response)
         result = original(self, response)
-        call.pause_over()
-        call.attempt()
+        _next_attempt(call)
         return result
 
     return sleep
+
+
+def _attempt_failed(call: Call, response: Any) -> None:
+    try:
+        # Without a response this is inside the library's `except` block: that exception is what happened.
+        call.attempt_failed(str(response.status) if response is not None else failure_kind(sys.exception()))
+    except Exception:
+        _guard.failed("a failed attempt")
+
+
+def _next_attempt(call: Call) -> None:
+    try:
+        call.pause_over()
+        call.attempt()
+    except Exception:
+        _guard.failed("the start of an attempt")
 
 
 _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
