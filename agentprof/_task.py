@@ -16,6 +16,7 @@ from agentprof._asked import Key, new_key
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof._readable import plain_attributes
 from agentprof.model import Outcome, RawSpan, Usage
+from agentprof.money import EXACT
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -189,15 +190,18 @@ class Task:
             if cost_usd is None:
                 task._unpriced += 1
             else:
-                task._cost = cost_usd + (task._cost or 0)
+                task._add_cost(cost_usd)
             task = task.parent
 
     def count_cost(self, cost_usd: Decimal) -> None:
         """Add the cost of something that is not a call."""
         task: Task | None = self
         while task is not None:
-            task._cost = cost_usd + (task._cost or 0)
+            task._add_cost(cost_usd)
             task = task.parent
+
+    def _add_cost(self, cost_usd: Decimal) -> None:
+        self._cost = cost_usd if self._cost is None else EXACT.add(self._cost, cost_usd)
 
     def start_attributes(self) -> dict[str, str | float | int]:
         """What the span that starts the task says from the beginning."""

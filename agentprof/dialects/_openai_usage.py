@@ -9,6 +9,7 @@ import msgspec
 
 from agentprof.dialects._answer import Answer
 from agentprof.model import MEDIA, Usage
+from agentprof.money import EXACT
 
 _USD_PER_TICK = Decimal("1e-10")
 """xAI counts money in ticks."""
@@ -145,10 +146,13 @@ def _cost(raw: RawUsage) -> Decimal | None:
     if charged is not None:
         if raw.is_byok and raw.cost_details is not None:
             # With a key of the user's own, the gateway charges its fee and the provider the rest.
-            charged += dollars(raw.cost_details.upstream_inference_cost) or 0
+            upstream = dollars(raw.cost_details.upstream_inference_cost)
+            charged = charged if upstream is None else EXACT.add(charged, upstream)
         return charged
     # No ticks beside tokens is what resellers send who do not bill that way.
-    return raw.cost_in_usd_ticks * _USD_PER_TICK if raw.cost_in_usd_ticks else None
+    if not raw.cost_in_usd_ticks:
+        return None
+    return _possible(EXACT.multiply(Decimal(raw.cost_in_usd_ticks), _USD_PER_TICK))
 
 
 def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
@@ -162,6 +166,10 @@ def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
         amount = Decimal(text.decode().strip('"'))
     except (msgspec.DecodeError, KeyError, UnicodeDecodeError, InvalidOperation):
         return None
+    return _possible(amount)
+
+
+def _possible(amount: Decimal) -> Decimal | None:
     return amount if amount.is_finite() and 0 <= amount < _MOST_USD else None
 
 

@@ -1,6 +1,7 @@
 """Tasks, tools, steps and human stretches, around code of every kind."""
 
 import asyncio
+import decimal
 import inspect
 import os
 import pickle
@@ -318,6 +319,17 @@ def test_spent_counts_tools_and_calls(captured: Captured) -> None:
     assert (spent.calls, spent.input_tokens, spent.unpriced_calls) == (0, 0, 0)
     assert 0 < spent.elapsed_s < 5
     assert outer.spent().elapsed_s == outer.spent().elapsed_s
+
+
+def test_spent_is_exact(captured: Captured) -> None:
+    """A program may have set its decimal context to a few digits, and to raise for any digit lost."""
+    with decimal.localcontext(decimal.Context(prec=2, traps=[decimal.Inexact])), agentprof.task("t") as outer:
+        for cost_usd in ("0.123456", "100", "0.000001"):
+            with agentprof.tool("t", cost_usd=cost_usd):
+                pass
+        outer.count_call(None, Decimal("0.0071"))
+    assert outer.spent().cost_usd == Decimal("100.130557")
+    assert outer.summary().tool_cost_usd == Decimal("100.123457")
 
 
 def test_a_summary_inside_and_after(captured: Captured) -> None:

@@ -1,5 +1,6 @@
 """Usage objects as providers send them, and the one form they become."""
 
+import decimal
 import json
 from decimal import Decimal
 from typing import Any
@@ -100,6 +101,8 @@ def test_tokens(usage: dict[str, Any], expected: Usage | None) -> None:
         ),
         pytest.param({"cost_in_usd_ticks": 6306000}, "0.0006306000", id="xai"),
         pytest.param({"cost_in_usd_ticks": 0}, None, id="no ticks is not free"),
+        pytest.param({"cost_in_usd_ticks": -5}, None, id="negative ticks"),
+        pytest.param({"cost_in_usd_ticks": 10**19}, None, id="ticks beyond any bill"),
         pytest.param({"cost": None}, None, id="null"),
         pytest.param({"cost": "much"}, None, id="no number"),
         pytest.param({"cost": -1}, None, id="negative"),
@@ -107,8 +110,12 @@ def test_tokens(usage: dict[str, Any], expected: Usage | None) -> None:
     ],
 )
 def test_reported_cost(fields: dict[str, Any], cost_usd: str | None) -> None:
-    """What the provider or gateway charged is exact, and absent where it is not told."""
-    found = read(CHAT | fields).cost_usd
+    """What the provider or gateway charged is exact, and absent where it is not told.
+
+    A program may have set its decimal context to a few digits, and to raise for any digit lost.
+    """
+    with decimal.localcontext(decimal.Context(prec=2, traps=[decimal.Inexact])):
+        found = read(CHAT | fields).cost_usd
     assert found == (None if cost_usd is None else Decimal(cost_usd))
     assert found is None or str(found.normalize()) == str(Decimal(cost_usd or 0).normalize())
 
