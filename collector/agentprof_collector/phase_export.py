@@ -7,14 +7,14 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from agentprof._format import printable
 from agentprof._otlp import Endpoint
 from agentprof._otlp_http import Sender
 from agentprof.model import Span
+from agentprof_collector.closing import Closing
 from agentprof_collector.phase_spans import CallPhases, as_request, phase_spans
 
 QUEUE: Final = 200_000
@@ -50,7 +50,7 @@ class _Offer(NamedTuple):
     spans: Sequence[Span]
 
 
-class PhaseExporter:
+class PhaseExporter(Closing):
     """A bounded queue of tasks and a thread that draws and sends their phases, a little after they are offered.
 
     Phases of a call that were sent are not sent again unless they have changed; after a restart they may be.
@@ -127,14 +127,6 @@ class PhaseExporter:
         if self._thread.is_alive():
             self._sender.abort()
             self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _work(self) -> None:
         while tasks := self._take():

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
@@ -22,6 +21,7 @@ from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.pricing import Pricer
 from agentprof.summary import TaskSummary
 from agentprof_collector import api, page
+from agentprof_collector.closing import Closing
 from agentprof_collector.collect import meters as figures
 from agentprof_collector.collect.adder import Adder
 from agentprof_collector.collect.guard import HEALTH_PATH, Guard
@@ -79,7 +79,7 @@ class Hooks(NamedTuple):
     """Told of each task that was added up, with its spans."""
 
 
-class Collector:
+class Collector(Closing):
     """Receives, stores, adds up and answers from `start` to `close`; then all that came is stored and added up.
 
     Args:
@@ -215,11 +215,6 @@ class Collector:
             self.close()
             raise
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _grpc_receiver(self) -> GrpcReceiver | None:
         options = self._options

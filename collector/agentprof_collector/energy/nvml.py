@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
+from agentprof_collector.closing import Closing
 from agentprof_collector.errors import AgentprofError
 
 LIBRARY: Final = "libnvidia-ml.so.1"
@@ -33,7 +33,7 @@ class EnergyCounter(Protocol):
         """
 
 
-class NvmlCounter:
+class NvmlCounter(Closing):
     """The counters of NVIDIA GPUs, from opening to closing.
 
     Args:
@@ -69,14 +69,6 @@ class NvmlCounter:
     def close(self) -> None:
         """Let the library go."""
         self._library.nvmlShutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _count(self) -> int:
         count = ctypes.c_uint()

@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import clickhouse_connect
 import msgspec
@@ -22,6 +21,7 @@ from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
+from agentprof_collector.closing import Closing
 from agentprof_collector.errors import StoreNotWritten, StoreUnusable
 from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.clickhouse_questions import GroupQuestions, list_question
@@ -50,7 +50,7 @@ def _sql(name: str) -> str:
     return (resources.files(__package__) / "sql" / "clickhouse" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-class ClickHouseStore:
+class ClickHouseStore(Closing):
     """See `Store` for the contract.
 
     Args:
@@ -293,14 +293,6 @@ class ClickHouseStore:
     def close(self) -> None:
         """See `Store.close`."""
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _later(self) -> int:
         """A time that is later than that of every row this store wrote."""

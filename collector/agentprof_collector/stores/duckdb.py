@@ -9,14 +9,14 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import group_key, group_rows, many
 from agentprof.summary import TaskSummary
+from agentprof_collector.closing import Closing
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.stores import ALL_TASKS, ListPlace, TaskFilter, TaskRow
 from agentprof_collector.stores.duckdb_file import Cursor, DuckDbFile
@@ -36,7 +36,7 @@ from agentprof_collector.stores.ids import FIRST_TRACES, hashes, id_rows
 from agentprof_collector.stores.recent import RecentBatches
 
 
-class DuckDbStore:
+class DuckDbStore(Closing):
     """See `Store` for the contract; spans are kept as JSON beside the columns they are found by."""
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
@@ -212,14 +212,6 @@ class DuckDbStore:
     def close(self) -> None:
         """See `Store.close`."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
