@@ -190,11 +190,15 @@ class Mark(Generic[Handle]):
 
     def _leave(self) -> _Opened | None:
         """The run that ends here: one mark may be entered by several threads or asyncio tasks at a time."""
-        current = otel_context.get_current()
-        for position in range(len(self._running) - 1, -1, -1):
-            if self._running[position].context is current:
-                return self._running.pop(position)
-        return self._running.pop() if self._running else None
+        current, running = otel_context.get_current(), self._running
+        for opened in reversed([*running]):  # a copy: others may leave meanwhile
+            if opened.context is current:
+                running.remove(opened)
+                return opened
+        try:
+            return running.pop()
+        except IndexError:
+            return None
 
     async def __aenter__(self) -> Handle:
         return self.__enter__()

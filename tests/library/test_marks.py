@@ -5,6 +5,8 @@ import decimal
 import inspect
 import os
 import pickle
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -305,6 +307,31 @@ def test_one_mark_entered_at_the_same_time(captured: Captured) -> None:
     tools = captured.named("execute_tool")
     tasks = {id_of(span): span.name for span in captured.spans if attributes.TASK_NAME in said(span)}
     assert [tasks[parent_of(tool) or 0] for tool in tools] == ["quick", "slow"]
+
+
+def test_one_mark_left_by_many_threads_at_once(captured: Captured) -> None:
+    """Every run ends, and none is held on to."""
+    mark, threads, rounds = agentprof.step("shared"), 100, 30
+    at_once = threading.Barrier(threads)
+
+    def work() -> None:
+        for _ in range(rounds):
+            with mark:
+                at_once.wait()
+            at_once.wait()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(captured.spans) == threads * rounds
+    assert mark._running == []
 
 
 def test_spent_counts_tools_and_calls(captured: Captured) -> None:
