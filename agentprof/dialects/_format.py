@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from agentprof.dialects._answer import Answer
+from agentprof.dialects._answer import Answer, Asked
+from agentprof.dialects._tolerant import Tolerant
+
+_read_asked = Tolerant(Asked)
 
 
 class Told(NamedTuple):
@@ -54,6 +57,10 @@ class Format:
         Where the path does not tell, another format that is served on it too may be named by the names in a body.
         """
         return None
+
+    def asked(self, body: bytes) -> Asked:
+        """Model and streaming, as the body of a request says them."""
+        return _read_asked(body) or Asked()
 
     def read_headers(self, headers: Iterable[tuple[bytes, bytes]], answer: Answer) -> None:
         """Add what the headers of an answer say, where `reads_headers`."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects import _aws_frames
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._anthropic_usage import RawUsage, read_usage
 from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._openai_error import error_type
@@ -68,7 +68,6 @@ class Wrapped(msgspec.Struct):
     bytes: str | None = None
 
 
-_read_asked = Tolerant(Asked)
 _read_wrapped = Tolerant(Wrapped)
 _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
@@ -92,10 +91,6 @@ class Messages(Format):
     type_says_all = True
     may_be_binary = False
     usage_if_asked = False
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def frames(self, start: bytes) -> Frames | None:
         """On Bedrock an event stands in a frame of AWS."""

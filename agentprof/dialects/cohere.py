@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from agentprof.dialects import openai_chat
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
@@ -85,7 +85,6 @@ class BodyV1(msgspec.Struct):
     """At the end of a stream, the whole answer."""
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_v1 = Tolerant(BodyV1)
 _OF_WRITER = Told(None, stream=False, dialect=openai_chat.Chat())
@@ -101,10 +100,6 @@ class Chat(Format):
     sections: tuple[tuple[str, str], ...] = (("tools", "tools"), ("documents", "tool_results"))
     conversation = "messages"
     needs_model = True
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -77,7 +77,6 @@ class Event(msgspec.Struct):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
 
@@ -93,10 +92,6 @@ class Interactions(Format):
     conversation = "input"
     needs_model = True
     provider = "gcp.gen_ai"
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

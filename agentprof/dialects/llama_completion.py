@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentprof.dialects._answer import CONTENT, NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -34,7 +34,6 @@ class Body(msgspec.Struct):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 
 
@@ -47,10 +46,6 @@ class Completion(Format):
     request_fields: tuple[str, ...] = ("prompt",)
     sections: tuple[tuple[str, str], ...] = (("prompt", "user"),)
     conversation = ""
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

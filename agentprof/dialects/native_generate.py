@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agentprof import engines
-from agentprof.dialects._answer import CONTENT, NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -60,7 +60,6 @@ class Body(msgspec.Struct):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 
 
@@ -73,10 +72,6 @@ class Generate(Format):
     request_fields: tuple[str, ...] = ("sampling_params", "inputs")
     sections: tuple[tuple[str, str], ...] = (("text", "user"), ("inputs", "user"))
     conversation = ""
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

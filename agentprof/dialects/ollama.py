@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
@@ -70,7 +70,6 @@ class Line(msgspec.Struct):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_line = Tolerant(Line)
 
 
@@ -86,10 +85,6 @@ class Chat(Format):
     needs_model = True
     streams_unasked = True
     provider = "ollama"
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def frames(self, start: bytes) -> Frames | None:
         """Lines."""

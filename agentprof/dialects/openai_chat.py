@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agentprof import engines
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
@@ -98,7 +98,6 @@ class Chunk(msgspec.Struct):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_chunk = Tolerant(Chunk)
 
@@ -117,10 +116,6 @@ class Chat(Format):
     type_says_all = False
     may_be_binary = False
     usage_if_asked = True
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

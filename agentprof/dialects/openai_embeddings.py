@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentprof import engines
-from agentprof.dialects._answer import NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._answer import NOTHING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
@@ -22,7 +22,6 @@ class Body(Telling):
     error: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 
 
@@ -40,10 +39,6 @@ class Embeddings(Format):
     type_says_all = False
     may_be_binary = False
     usage_if_asked = False
-
-    def asked(self, body: bytes) -> Asked:
-        """The model."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""

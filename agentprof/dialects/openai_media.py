@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentprof.dialects._answer import CONTENT, NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
@@ -34,7 +34,6 @@ class Event(msgspec.Struct):
     code: Any = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
 
@@ -50,10 +49,6 @@ class Media(Format):
     type_says_all = False
     may_be_binary = True
     usage_if_asked = False
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer, which may be a text or the bytes of a medium too."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof import engines
-from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._openai_usage import RawUsage, read_usage
@@ -103,7 +103,6 @@ class Envelope(Telling):
     response: Body | None = None
 
 
-_read_asked = Tolerant(Asked)
 _read_body = Tolerant(Body)
 _read_event = Tolerant(Event)
 _read_envelope = Tolerant(Envelope)
@@ -123,10 +122,6 @@ class Responses(Format):
     type_says_all = True
     may_be_binary = False
     usage_if_asked = False
-
-    def asked(self, body: bytes) -> Asked:
-        """Model and streaming."""
-        return _read_asked(body) or Asked()
 
     def read_body(self, body: bytes, answer: Answer) -> None:
         """Read a whole answer."""
