@@ -128,7 +128,8 @@ def _of_client(node: Node, givers: list[Node]) -> Call:
         if given.engine is not None and call.stream_end in _CUT:
             known = {name: phase for name, phase in known.items() if name in _BEFORE_TOKEN}
         if given.engine is not None and not _fits(node, call, known):
-            faults.append(f"{given.engine} span: longer than the call")
+            if not _served_a_failed_attempt(call, _together_ns(known)):
+                faults.append(f"{given.engine} span: longer than the call")
             continue
         if known and not (given.engine and engine and phases.keys() & known.keys()):
             late = late or (given.queue_starts_late and "queue" not in phases)
@@ -178,8 +179,11 @@ def _given(node: Node) -> _Given:
 def _around(node: Node, call: Call, served: Node) -> _Given:
     """What the client waited longer than the platform had the request passed on the way there and back."""
     ends = [call.phases[name].ns for name in ("connect", "client") if name in call.phases]
-    network = _attempt_ns(node, call) - sum(ends) - (served.end - served.start)
+    took = served.end - served.start
+    network = _attempt_ns(node, call) - sum(ends) - took
     if network < -NESTING_NS:
+        if _served_a_failed_attempt(call, took):
+            return _Given({})
         return _Given({}, faults=(f"{served.span.engine} span: longer than the call",))
     phase = Phase(ns=max(network, 0), source="derived", field="client span - server span")
     return _Given({"network": phase})
@@ -187,13 +191,22 @@ def _around(node: Node, call: Call, served: Node) -> _Given:
 
 def _fits(node: Node, call: Call, phases: dict[str, Phase]) -> bool:
     """Whether an engine's phases nest inside the client's attempt; no clock is shared, only lengths compare."""
-    if node.span.end_ns is None:
-        return True
+    return node.span.end_ns is None or _together_ns(phases) <= _attempt_ns(node, call) + NESTING_NS
+
+
+def _served_a_failed_attempt(call: Call, took_ns: int) -> bool:
+    """Whether an engine's span may be that of an attempt that failed: of one that was left it may last on."""
+    return any(
+        not attempt.status.isdigit() or took_ns <= attempt.duration_ns + NESTING_NS
+        for attempt in call.failed_attempts
+    )
+
+
+def _together_ns(phases: dict[str, Phase]) -> int:
+    """How long an engine says it took."""
     ns = {name: phase.ns for name, phase in phases.items()}
-    queue = ns.get("queue", 0)
-    first_token = max(queue + ns.get("prefill", 0), ns.get("wait", 0))
-    longest = max(first_token + ns.get("generation", 0), ns.get("model", 0))
-    return longest <= _attempt_ns(node, call) + NESTING_NS
+    first_token = max(ns.get("queue", 0) + ns.get("prefill", 0), ns.get("wait", 0))
+    return max(first_token + ns.get("generation", 0), ns.get("model", 0))
 
 
 def _attempt_ns(node: Node, call: Call) -> int:

@@ -478,6 +478,28 @@ def test_of_two_attempts_the_last_engine_span_counts() -> None:
     assert in_ms(row)["failed_attempt"][0] == 500
 
 
+@pytest.mark.parametrize(
+    ("status", "attempt_s", "is_fault"),
+    [("timeout", 0.5, False), ("cancelled", 0.5, False), ("503", 1.6, False), ("429", 0.02, True)],
+)
+@pytest.mark.parametrize("last_ms", [212, 0], ids=["then an answer", "no attempt succeeded"])
+@pytest.mark.parametrize("engine", ["vllm", "claude"])
+def test_an_engine_span_of_a_failed_attempt_is_no_fault(
+    engine: str, last_ms: int, status: str, attempt_s: float, is_fault: bool
+) -> None:
+    """What the client left the engine may work on; what was refused at once no engine took that long."""
+    failed = {
+        a.ATTEMPTS: 2 if last_ms else 1,
+        a.ATTEMPT_DURATION: [attempt_s],
+        a.ATTEMPT_BACKOFF: [0.0],
+        a.ATTEMPT_STATUS: [status],
+    }
+    call = client(1_000 * attempt_s + last_ms, None, **failed)
+    span = vllm("call") if engine == "vllm" else claude("anthropic.messages.create", 0, 1_450, "call")
+    assert (faults(call, span) != ()) is is_fault
+    assert {"failed_attempt", "model"} >= in_ms(the_call(call, span)).keys()
+
+
 def replaced_start(span: RawSpan, ms: float) -> RawSpan:
     """The span, later."""
     return msgspec.structs.replace(
