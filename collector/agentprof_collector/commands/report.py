@@ -12,9 +12,10 @@ from typing import Any, TypeVar, get_args
 import click
 from rich.console import Console
 
+from agentprof._format import printable_document
 from agentprof_collector import terminal
 from agentprof_collector.commands.options import db_option, json_option, url_option
-from agentprof_collector.reports import REPORTS, Document, ReportName, asked, estimates, to_json
+from agentprof_collector.reports import REPORTS, Document, Report, ReportName, asked, estimates, to_json
 from agentprof_collector.reports.selection import By, RatesBy, Selection
 from agentprof_collector.sources import Source, open_source
 
@@ -280,13 +281,12 @@ def _show(name: ReportName, document: Document, *, as_json: bool, as_csv: bool) 
     if as_json:
         click.echo(to_json(document))
     elif as_csv:
-        _write_csv(REPORTS[name].rows(document))
+        _write_csv(REPORTS[name], printable_document(document))
     else:
         terminal.draw(name, document)
 
 
-def _write_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        writer = csv.DictWriter(sys.stdout, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def _write_csv(kind: Report, document: Document) -> None:
+    writer = csv.DictWriter(sys.stdout, kind.columns(document), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(kind.rows(document))

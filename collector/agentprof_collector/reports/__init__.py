@@ -21,13 +21,16 @@ ReportName = Literal["task", "tasks", "parts", "calls", "rates", "estimates", "g
 
 
 class Report(Protocol):
-    """A module with these two functions."""
+    """A module with these three functions."""
 
     def document(self, store: Store, selection: Selection) -> Document:
         """The report in its JSON form: money as decimal text, times as integer nanoseconds."""
 
+    def columns(self, document: Mapping[str, Any]) -> Sequence[str]:
+        """The columns of the CSV, in their order, also where there is no row."""
+
     def rows(self, document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """The same as flat rows, all with the same keys in the same order: the columns of the CSV."""
+        """The same as flat rows, with a value, or None, for each of the columns."""
 
 
 REPORTS: dict[ReportName, Report] = {

@@ -118,6 +118,11 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     }
 
 
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """The same whatever is selected."""
+    return _COLUMNS
+
+
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row an endpoint and kind of time."""
     return [flat_row(row, _COLUMNS) for row in document["rows"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -68,6 +68,11 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "count": len(rows),
         "rows": with_plain_amounts(msgspec.to_builtins(rows, builtin_types=(Decimal,))),
     }
+
+
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """The same whatever is selected."""
+    return _COLUMNS
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -92,11 +92,15 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     return found
 
 
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """Those of groups if groups were asked for, else those of tasks."""
+    return _GROUP_COLUMNS if "group_by" in document["selection"] else _TASK_COLUMNS
+
+
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a group if groups were asked for, else one a task."""
-    if "group_by" in document["selection"]:
-        return [flat_row(group, _GROUP_COLUMNS) for group in document["groups"]]
-    return [flat_row(task, _TASK_COLUMNS) for task in document["tasks"]]
+    shown = document["groups" if "group_by" in document["selection"] else "tasks"]
+    return [flat_row(each, columns(document)) for each in shown]
 
 
 def _page(store: Store, selection: Selection) -> tuple[list[TaskSummary], str | None]:

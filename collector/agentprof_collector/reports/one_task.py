@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentprof.summary import TOKENS
@@ -24,6 +24,11 @@ _COLUMNS = (
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The summary of the selected task."""
     return the_task(store, selection).to_dict()
+
+
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """The same whatever is selected."""
+    return _COLUMNS
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

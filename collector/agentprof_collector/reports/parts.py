@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -69,6 +69,11 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "count": len(ordered),
         "rows": with_plain_amounts(msgspec.to_builtins(ordered[: selection.limit], builtin_types=(Decimal,))),
     }
+
+
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """The same whatever is selected."""
+    return _COLUMNS
 
 
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -85,6 +85,11 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
     }
 
 
+def columns(document: Mapping[str, Any]) -> Sequence[str]:
+    """The same whatever is selected."""
+    return _COLUMNS
+
+
 def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a bucket of an endpoint."""
     return [flat_row(row, _COLUMNS) for row in document["rows"]]
