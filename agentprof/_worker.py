@@ -85,8 +85,7 @@ class ExportWorker:
     def flush(self, timeout_s: float) -> bool:
         """Hand on everything queued; False if it is not out of memory within the time."""
         deadline = time.monotonic() + timeout_s
-        if self._thread is None:
-            self._empty_here()
+        self._empty_here()
         with self._wake:
             self._flushing += 1
             try:
@@ -102,8 +101,7 @@ class ExportWorker:
             return
         self._closing = True
         deadline = time.monotonic() + timeout_s
-        if self._thread is None:
-            self._empty_here()
+        self._empty_here()
         with self._wake:
             self._wake.notify_all()
             self._wake.wait_for(lambda: not self._queue and not self._in_hand, timeout_s)
@@ -161,15 +159,20 @@ class ExportWorker:
                     return
 
     def _next_batch(self) -> list[ReadableSpan]:
+        """With the lock held: only one may take from the queue at a time."""
         batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
         self._in_hand = len(batch)
         return batch
 
     def _empty_here(self) -> None:
-        """Without a thread, which cannot be started once the program is ending."""
-        while batch := self._next_batch():
+        """Where there is no thread, which cannot be started once the program is ending."""
+        while True:
+            with self._wake:
+                batch = self._next_batch() if self._thread is None else []
+            if not batch:
+                return
             self._hand_on(batch)
-        self._in_hand = 0
+            self._in_hand = 0
 
     def _hand_on(self, batch: Sequence[ReadableSpan]) -> None:
         try:

@@ -1,5 +1,6 @@
 """The worker: it never holds the program up, drops nothing unless its queue is full, and counts what it drops."""
 
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -160,6 +161,40 @@ def test_without_a_thread_spans_are_sent_at_the_end(monkeypatch: pytest.MonkeyPa
         assert _guard.counts() == {"queueing a span": 2}
         worker.close(10)
     assert gate.names == ["a", "b"]
+
+
+def test_many_threads_flush_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each span is sent once, and none of them gets an error."""
+    gate = Gate()
+    gate.open.set()
+    worker, provider = make(gate)
+    monkeypatch.setattr(_worker, "BATCH", 4_000)
+    monkeypatch.setattr(worker, "_start", lambda: None)
+    at_once = threading.Barrier(8)
+    errors: list[BaseException] = []
+    names = [str(number) for number in range(4_000)]
+
+    def flush() -> None:
+        at_once.wait()
+        try:
+            worker.flush(10)
+        except Exception as error:  # noqa: BLE001
+            errors.append(error)
+
+    spans(provider, names)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        flushing = [threading.Thread(target=flush) for _ in range(8)]
+        for thread in flushing:
+            thread.start()
+        for thread in flushing:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert sorted(gate.names) == sorted(names)
+    worker.close(1)
 
 
 def test_the_provider_shuts_the_exporter_down() -> None:
