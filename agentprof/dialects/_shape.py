@@ -17,7 +17,10 @@ _LAST_STRING: Final = b'"}\n\n'
 Shape = Callable[[bytes], bool]
 """Whether these bytes are exactly one event of the shape, with text in it.
 
-Runs for every chunk of a stream: slices and comparisons, which take a third of what `find` and its kin do.
+Text that ends with a backslash does not count: that may escape the quote there, and the text goes on.
+
+Runs for every chunk of a stream. What surrounds the text is taken away and the lengths compared: that takes less than
+half the time of slices compared with it.
 """
 
 
@@ -49,22 +52,14 @@ def shape_of(chunk: bytes, key: bytes, type_says_all: bool) -> Shape | None:
     return _same_around(chunk[:start], chunk[end:])
 
 
-def _is_text(text: bytes) -> bool:
-    """Whether these bytes are all of a string and not empty.
-
-    A backslash at its end may escape the quote there, and the text goes on: let it be decoded.
-    """
-    return text != b"" and _QUOTE[0] not in text and text[-1] != _BACKSLASH
-
-
 def _same_around(before: bytes, after: bytes) -> Shape:
     """Nothing but the text may differ."""
-    head, middle, tail = slice(len(before)), slice(len(before), -len(after)), slice(-len(after), None)
+    around = len(before) + len(after)
     quote, backslash = _QUOTE[0], _BACKSLASH
 
     def fits(chunk: bytes) -> bool:
-        text = chunk[middle]
-        if text and chunk[head] == before and chunk[tail] == after and quote not in text:
+        text = chunk.removeprefix(before).removesuffix(after)
+        if text and len(chunk) - len(text) == around and quote not in text:
             return text[-1] != backslash
         return False
 
@@ -73,27 +68,33 @@ def _same_around(before: bytes, after: bytes) -> Shape:
 
 def _padded(before: bytes, between: bytes, after: bytes) -> Shape:
     """The text and a string at the end, padding, may differ."""
-    head, middle, tail = slice(len(before)), slice(len(before), -len(after)), slice(-len(after), None)
-    quote = _QUOTE[0]
+    around = len(before) + len(after)
+    quote, backslash = _QUOTE[0], _BACKSLASH
 
     def fits(chunk: bytes) -> bool:
-        if chunk[head] != before or chunk[tail] != after:
+        inner = chunk.removeprefix(before).removesuffix(after)
+        if len(chunk) - len(inner) != around:
             return False
-        text, found, padding = chunk[middle].partition(between)
-        return found != b"" and _is_text(text) and quote not in padding
+        text, found, padding = inner.partition(between)
+        if found and text and quote not in text and quote not in padding:
+            return text[-1] != backslash
+        return False
 
     return fits
 
 
 def _same_before(before: bytes) -> Shape:
     """Whatever follows the text in the same line may differ."""
-    head, middle, tail = slice(len(before)), slice(len(before), -len(_END)), slice(-len(_END), None)
-    line_end = _END[0]
+    around = len(before) + len(_END)
+    backslash, line_end = _BACKSLASH, _END[0]
 
     def fits(chunk: bytes) -> bool:
-        if chunk[head] != before or chunk[tail] != _END:
+        inner = chunk.removeprefix(before).removesuffix(_END)
+        if len(chunk) - len(inner) != around:
             return False
-        text, quote, _ = chunk[middle].partition(_QUOTE)
-        return quote != b"" and _is_text(text) and line_end not in chunk[middle]
+        text, found, _ = inner.partition(_QUOTE)
+        if found and text and line_end not in inner:
+            return text[-1] != backslash
+        return False
 
     return fits
