@@ -109,12 +109,21 @@ def _process_start(owner: Any) -> Patch:
 
     @functools.wraps(original)
     def start(self: Any) -> None:
-        if _runtime.active() is not None and otel_context.get_current() and _is_worker(self):
+        if _begins_without_a_task(self):
             _run_in(Context(), original, self)
         else:
             original(self)
 
     return Patch(owner, "start", original, start)
+
+
+def _begins_without_a_task(process: Any) -> bool:
+    """Whether it is a worker of a pool, which must not keep the task that it happens to be started in."""
+    try:
+        return _runtime.active() is not None and bool(otel_context.get_current()) and _is_worker(process)
+    except Exception:
+        _guard.failed("starting a process")
+        return False
 
 
 # --- work ----------------------------------------------------------------------------------------

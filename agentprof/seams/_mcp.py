@@ -88,10 +88,11 @@ class _Run:
     __slots__ = ("_attachment", "_opened", "_token")
 
     def __init__(self, session: Any, name: Any, arguments: Any, runtime: _runtime.Runtime) -> None:
+        sending = _Sending(session, runtime)  # first: nothing is left open where it fails
         named = _names.text(name if isinstance(name, str) else None, _names.NAME_CHARS)
         self._opened = _MARK.open(named or "tool", (None, (), {"arguments": arguments}))
         self._attachment = self._opened.attach() if self._opened is not None else None
-        self._token = _sending.set(_Sending(session, runtime))
+        self._token = _sending.set(sending)
 
     def over(self, error: BaseException | None, failed: bool = False) -> None:
         """The call returned or raised."""

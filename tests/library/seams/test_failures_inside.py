@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import multiprocessing
+import os
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -16,9 +19,12 @@ import openai
 import pytest
 import requests
 import urllib3
+from opentelemetry import context as otel_context
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
+import agentprof
 from agentprof import _calls, _connecting, _guard
+from agentprof.seams import _mcp
 from agentprof.testing import capture
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Say hello."}]}
@@ -209,3 +215,54 @@ def test_errors_that_cannot_be_looked_at(server: ModelServer, name: str) -> None
     with capture(), pytest.raises(_Unspeakable) as raised:
         asyncio.run(run()) if name == "aiohttp" else post()
     assert raised.value is thrown
+
+
+class _Opaque:
+    """Work that says nothing of itself."""
+
+    def __init__(self, done: list[int]) -> None:
+        self._done = done
+
+    def __call__(self) -> None:
+        self._done.append(1)
+
+
+type.__setattr__(_Opaque, "__module__", property(_broken))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_work_that_cannot_be_looked_at() -> None:
+    """Threads and processes start with it all the same."""
+    done: list[int] = []
+    with capture(), agentprof.task("t"):
+        thread = threading.Thread(target=_Opaque(done), name="opaque")
+        thread.start()
+        thread.join()
+        process = multiprocessing.get_context("fork").Process(target=_Opaque(done))
+        process.start()
+        process.join()
+    assert done == [1]
+    assert process.exitcode == 0
+
+
+def test_a_session_of_mcp_that_cannot_be_looked_at() -> None:
+    """Its tool is called, and no context of ours stays behind."""
+
+    class Odd:
+        @property
+        def _write_stream(self) -> Any:
+            raise ZeroDivisionError
+
+    async def original(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return "called"
+
+    async def run() -> None:
+        before = otel_context.get_current()
+        assert await _mcp._call_tool(original)(Odd(), "add", {}) == "called"
+        assert otel_context.get_current() is before
+
+    with capture() as captured:
+        asyncio.run(run())
+    assert captured.spans == []
+    assert _guard.counts() == {"a call of an MCP tool": 1}
