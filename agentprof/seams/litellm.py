@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from agentprof import _guard, _repeated
 from agentprof._calls import Call
-from agentprof._patching import Patch, Wanted, patches_in
+from agentprof._patching import Patch, Wanted, patches_in, patches_of_function
 from agentprof._repeated import Scope, ScopeOfTarget
 
 _STREAMS: Final = "litellm.litellm_core_utils.streaming_handler"
@@ -39,16 +39,13 @@ def patches(module: ModuleType) -> list[Patch]:
             ("CustomStreamWrapper", "__anext__", _anext),
         ]
         return patches_in(module, wanted)
-    found = []
+    found: list[Patch] = []
     for name in _REPEAT:
         original = vars(module).get(name)
         if not inspect.isfunction(original):
             continue
         around = _repeats_async if inspect.iscoroutinefunction(original) else _repeats
-        replacement = around(original)
-        home = sys.modules.get(original.__module__, module)
-        owners = [module] if home is module or vars(home).get(name) is not original else [module, home]
-        found += [Patch(owner, name, original, replacement) for owner in owners]
+        found += patches_of_function(module, name, around)
     return found
 
 
