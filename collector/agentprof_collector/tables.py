@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -13,6 +14,8 @@ _GAPS = (2, 1)
 """Between columns; the narrow one where that keeps all of them."""
 _FIRST = 12
 """Columns the names of the rows have at least, if they are as long."""
+_APART = 40
+"""At most so many where names have to be told apart."""
 
 
 class Column(NamedTuple):
@@ -34,11 +37,13 @@ class FittedTable:
     Args:
         first: head of the names.
         columns: those of the figures, from left to right.
+        apart: nothing but the names tells rows apart: they get the room that takes, before the figures.
     """
 
-    def __init__(self, first: str, *columns: Column) -> None:
+    def __init__(self, first: str, *columns: Column, apart: bool = False) -> None:
         self._first = first
         self._columns = columns
+        self._apart = apart
         self._rows: list[tuple[Text, tuple[str | Text, ...]]] = []
 
     def add(self, name: Text, *cells: str | Text) -> None:
@@ -76,7 +81,7 @@ class FittedTable:
             for at, column in enumerate(self._columns)
         ]
         names = max((name.cell_len for name, _ in self._rows), default=0)
-        room = width - min(max(names, cell_len(self._first)), _FIRST)
+        room = width - min(max(names, cell_len(self._first)), self._least())
         kept = list(range(len(self._columns)))
         for gap in _GAPS:
             if sum(sizes) + gap * len(sizes) <= room:
@@ -87,6 +92,19 @@ class FittedTable:
                 break
             kept.remove(last)
         return kept, gap
+
+    def _least(self) -> int:
+        """Columns the names need."""
+        names = sorted({name.plain for name, _ in self._rows}) if self._apart else []
+        # Of two names that begin alike the first character that differs stays, and one more for the mark of the cut.
+        return min(max([_FIRST, *(_alike(*pair) + 2 for pair in pairwise(names))]), _APART)
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _cells(cell: str | Text) -> int:

@@ -299,6 +299,9 @@ def _draw_parts(console: Console, document: Mapping[str, Any]) -> None:
 
 def _draw_calls(console: Console, document: Mapping[str, Any]) -> None:
     """A row a model call."""
+    if not document["calls"]:
+        console.print("No call is stored that fits.")
+        return
     wide = console.width >= _WIDE
     columns = [
         Column("time"),

@@ -33,6 +33,7 @@ def draw_rates(console: Console, document: Mapping[str, Any]) -> None:
         Column("n", 4),
         Column("read/s p50", 5),
         Column("n", 8),
+        apart=True,
     )
     for row in document["rows"]:
         first, generated, read = (
@@ -59,7 +60,7 @@ def draw_rates(console: Console, document: Mapping[str, Any]) -> None:
 def draw_estimates(console: Console, document: Mapping[str, Any]) -> None:
     """A row an endpoint and kind of time: estimates with their interval, or why there are none."""
     if not document["rows"]:
-        console.print("No call is stored whose time nobody divides.")
+        console.print("Nothing to estimate: no call is stored whose time is undivided.")
         return
     table = FittedTable(
         "model",
@@ -71,6 +72,7 @@ def draw_estimates(console: Console, document: Mapping[str, Any]) -> None:
         Column("prefill", 1),
         Column("generation", 3),
         Column("network", 4, extra=True),
+        apart=True,
     )
     for row in document["rows"]:
         phases = row["phases_ns"] or {}

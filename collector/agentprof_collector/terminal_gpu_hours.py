@@ -30,6 +30,7 @@ def draw_gpu_hours(console: Console, document: Mapping[str, Any]) -> None:
         Column("busy only", 3),
         Column("per M out", 4),
         Column("per success", 2),
+        apart=True,
     )
     for row in document["rows"]:
         table.add(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from agentprof import _format as fmt
 from agentprof.model import RawSpan
@@ -21,6 +22,7 @@ from agentprof_collector.pipeline import Pipeline
 from agentprof_collector.reports import REPORTS, ReportName, to_json
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.stores import Store, open_store
+from agentprof_collector.tables import Column, FittedTable
 
 T0 = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -222,3 +224,26 @@ def test_a_task_is_found_as_tables_show_it(store: Store) -> None:
         find_task(store, "support-")
     with pytest.raises(TaskNotFound):
         find_task(store, "support-…9")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_names_that_alone_tell_rows_apart_stay_different(width: int) -> None:
+    """Figures leave before endpoints of the same model look like one; a single name gives way as ever."""
+    names = ["small at 10.0.0.1", "small at 10.0.0.2:8000", "small at 10.0.0.2:8001", "small at 10.0.0.3"]
+    shown = [line.split("  ")[0] for line in drawn_names(names, width)]
+    assert len(set(shown)) == len(names)
+    for one, name in zip(shown, names, strict=True):
+        assert [name] == [other for other in names if other.startswith(one.rstrip("…"))]
+    (alone,) = drawn_names(["a model of a very long name at a host of a very long name"], 60)
+    assert alone.count("1,234,567") == 4
+
+
+def drawn_names(names: list[str], width: int) -> list[str]:
+    """The rows of a table whose figures need 45 columns."""
+    table = FittedTable("model", *(Column("1,234,567", leaves) for leaves in range(5)), apart=True)
+    for name in names:
+        table.add(Text(name), *["1,234,567"] * 5)
+    console = Console(file=io.StringIO(), width=width)
+    table.print(console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()[1 : len(names) + 1]
