@@ -20,6 +20,7 @@ from agentprof._asked import arguments_hash
 from agentprof._clock import anchor_ns, stamp_ns
 from agentprof._context import Attachment
 from agentprof._task import Task
+from agentprof.money import billed
 
 Handle = TypeVar("Handle")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -256,12 +257,16 @@ def tool(name: Any = None, *, cost_usd: Decimal | float | str | None = None) -> 
 
     Args:
         name: Name of the tool; by default that of the decorated function.
-        cost_usd: What one execution costs in US dollars.
+        cost_usd: What one execution costs in US dollars; what is no amount is unknown, and said once in the log.
 
     Returns:
         A context manager that gives the task around it, and a decorator. `@tool` alone works too.
     """
-    cost = None if cost_usd is None else Decimal(str(cost_usd))
+    cost = None if cost_usd is None else billed(cost_usd)
+    if cost is None and cost_usd is not None:
+        _guard.noted(
+            "cost of a tool", "agentprof: cost_usd is no amount in US dollars, zero or more; it is unknown"
+        )
     if name is not None and not isinstance(name, str):
         return tool()(name)
     return Mark(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from agentprof.dialects._answer import Answer
 from agentprof.model import MEDIA, Usage
-from agentprof.money import EXACT
+from agentprof.money import EXACT, billed
 
 _USD_PER_TICK = Decimal("1e-10")
 """xAI counts money in ticks."""
-_MOST_USD = 10**9
-"""More than any answer costs."""
 _COUNT_SUFFIXES = ("_requests", "_calls")
 
 
@@ -152,7 +150,7 @@ def _cost(raw: RawUsage) -> Decimal | None:
     # No ticks beside tokens is what resellers send who do not bill that way.
     if not raw.cost_in_usd_ticks:
         return None
-    return _possible(EXACT.multiply(Decimal(raw.cost_in_usd_ticks), _USD_PER_TICK))
+    return billed(EXACT.multiply(Decimal(raw.cost_in_usd_ticks), _USD_PER_TICK))
 
 
 def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
@@ -163,14 +161,9 @@ def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
     try:
         if text.startswith(b"{"):
             text = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["total_cost"])
-        amount = Decimal(text.decode().strip('"'))
-    except (msgspec.DecodeError, KeyError, UnicodeDecodeError, InvalidOperation):
+        return billed(text.decode().strip('"'))
+    except (msgspec.DecodeError, KeyError, UnicodeDecodeError):
         return None
-    return _possible(amount)
-
-
-def _possible(amount: Decimal) -> Decimal | None:
-    return amount if amount.is_finite() and 0 <= amount < _MOST_USD else None
 
 
 def _count_server_tools(counted: dict[str, Any], answer: Answer) -> None:

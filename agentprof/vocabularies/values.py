@@ -6,10 +6,12 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
+
+from agentprof.money import billed
 
 TEXT_LIMIT = 1024
 """Characters kept of a text: names are short, and what is longer is likely content."""
@@ -17,8 +19,6 @@ TEXT_LIMIT = 1024
 _HASH_CHARS = 32
 _MAX_COUNT = 10**15
 _MAX_SECONDS = 10**9
-_LONGEST_AMOUNT = 60
-_SMALLEST_EXPONENT = -18
 
 
 def text(value: Any) -> str | None:
@@ -100,16 +100,7 @@ def flag(value: Any) -> bool | None:
 
 def usd(value: Any) -> Decimal | None:
     """An amount of zero or more; a double keeps the digits it prints with. What no bill can hold is absent."""
-    if isinstance(value, bool) or value is None:
-        return None
-    written = str(value).strip()
-    try:
-        amount = Decimal(written) if len(written) <= _LONGEST_AMOUNT else Decimal("NaN")
-    except InvalidOperation:
-        return None
-    if not amount.is_finite() or not 0 <= amount <= 10**12:
-        return None
-    return amount if not amount or amount.adjusted() >= _SMALLEST_EXPONENT else None
+    return None if isinstance(value, bool) or value is None else billed(value)
 
 
 _NAME = re.compile(r"[\w.:/\[\]-]{1,128}")

@@ -359,6 +359,24 @@ def test_spent_is_exact(captured: Captured) -> None:
     assert outer.summary().tool_cost_usd == Decimal("100.123457")
 
 
+@pytest.mark.parametrize(
+    "cost_usd", ["free", "-1", float("nan"), "1e-999999999", pytest.param(10**5000, id="long int"), True]
+)
+def test_what_is_no_cost_is_unknown(
+    cost_usd: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said once, and neither raises nor becomes part of a sum."""
+    monkeypatch.setattr(_guard, "_counts", {})
+    with capture(), agentprof.task("t") as task:
+        for cost in (cost_usd, cost_usd, "0.25"):
+            with agentprof.tool("t", cost_usd=cost):
+                pass
+    assert [record.getMessage() for record in caplog.records] == [
+        "agentprof: cost_usd is no amount in US dollars, zero or more; it is unknown"
+    ]
+    assert task.spent().cost_usd == task.summary().tool_cost_usd == Decimal("0.25")
+
+
 def test_a_summary_inside_and_after(captured: Captured) -> None:
     """It covers what there is so far, open spans up to now, and all of it at the end."""
     with agentprof.task("outer") as outer:

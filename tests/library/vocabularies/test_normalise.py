@@ -291,6 +291,14 @@ def test_an_amount_no_bill_can_hold_is_absent(amount: Any) -> None:
     assert found.call.reported_cost_usd is None
 
 
+@pytest.mark.parametrize("amount", ["0e-999999999", "0e999999999"])
+def test_nothing_is_charged_in_few_digits(amount: str) -> None:
+    """The digits of a zero would fill the memory of whoever prints them."""
+    found = normalise(raw({"openinference.span.kind": "LLM", "llm.cost.total": amount}))
+    assert found.call is not None
+    assert format(found.call.reported_cost_usd, "f") == "0"
+
+
 def test_an_error_type_is_one_word() -> None:
     """A sentence may hold content."""
     assert normalise(raw({"error.type": "openai.RateLimitError"})).error_type == "openai.RateLimitError"
