@@ -28,6 +28,8 @@ DEFAULT_NAME = "agentprof.yaml"
 """Read from the working directory where neither a path nor the variable names a file."""
 
 _MAX = 10**9
+_PLACES = 60
+_SHOWN = 80
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -149,7 +151,11 @@ def load_config(path: str | Path | None = None) -> Config:
     except FileNotFoundError as error:
         msg = f"{path}: there is no such file{named_by}"
         raise ConfigError(msg) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # no text, a NUL in the path, a home that is not there
         msg = f"{path}: cannot be read{named_by}: {error}"
         raise ConfigError(msg) from error
     return parse_config(text, str(path))
@@ -165,6 +171,9 @@ def parse_config(text: str, file: str = DEFAULT_NAME) -> Config:
         content = yaml.load(text, Loader=_TextLoader)
     except yaml.YAMLError as error:
         msg = f"{file}: {_yaml_problem(error)}"
+        raise ConfigError(msg) from error
+    except RecursionError as error:
+        msg = f"{file}: it is nested too deeply"
         raise ConfigError(msg) from error
     try:
         return Config() if content is None else _struct(content, Config, "")
@@ -185,6 +194,13 @@ class _TextLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    "expected a name before the colon, got a list or keys and values",
+                    key.start_mark,
+                )
             if key.value in seen and key.tag == "tag:yaml.org,2002:str":
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key `{key.value}` is written twice", key.start_mark
@@ -233,7 +249,7 @@ def _value(value: Any, kind: Any, where: str) -> Any:
         found = msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _Invalid(where, f"expected {_expected(kind)}, got {_shown(value)}") from error
-    if isinstance(found, Decimal) and not (found.is_finite() and 0 <= found <= _MAX):
+    if isinstance(found, Decimal) and not _is_amount(found):
         raise _Invalid(where, f"expected {_expected(kind)}, got {_shown(value)}")
     return found
 
@@ -245,12 +261,18 @@ def _range(value: Any, where: str) -> Range:
         low, high = (msgspec.convert(bound, Decimal, strict=False) for bound in given)
     except (msgspec.ValidationError, ValueError) as error:
         raise _Invalid(where, f"expected {_expected(Range)}, got {_shown(value)}") from error
-    if not all(bound.is_finite() and 0 <= bound <= _MAX for bound in (low, high)):
+    if not (_is_amount(low) and _is_amount(high)):
         raise _Invalid(where, f"expected {_expected(Range)}, got {_shown(value)}")
     try:
         return Range(low, high)
     except ValueError as error:
         raise _Invalid(where, str(error)) from error
+
+
+def _is_amount(number: Decimal) -> bool:
+    """Zero or more, with so few digits that what is made of it can be written out."""
+    places = number.as_tuple().exponent
+    return isinstance(places, int) and 0 <= number <= _MAX and -_PLACES <= places <= _PLACES
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:
@@ -278,7 +300,10 @@ def _shown(value: Any) -> str:
         return "keys and values"
     if isinstance(value, list):
         return "a list"
-    return "nothing" if value is None else f"`{value}`"
+    if value is None:
+        return "nothing"
+    text = str(value)
+    return f"`{text}`" if len(text) <= _SHOWN else f"`{text[:_SHOWN]}…`"
 
 
 def _join(where: str, key: object) -> str:

@@ -128,6 +128,30 @@ def test_an_empty_file_or_section_is_the_default(text: str) -> None:
             "f.yaml: self_hosted[0].slots: expected a whole number of at least 1, got `0`",
         ),
         ("prices: [", "f.yaml: line 1: expected the node content, but found '<stream end>'"),
+        # digits that would fill the memory where an amount is written out
+        *(
+            (
+                f"tools: {{web: {number}}}",
+                f"f.yaml: tools.web: expected an amount in USD such as 0.15, got `{number}`",
+            )
+            for number in ("1e-999999999", "0e-999999999", "0e999999999", ".nan", "-1")
+        ),
+        pytest.param(
+            f"tools: {{web: 0.{'3' * 100_000}}}",
+            f"f.yaml: tools.web: expected an amount in USD such as 0.15, got `0.{'3' * 78}…`",
+            id="many digits",
+        ),
+        (
+            "energy: [{model: a, boundary: gpu, busy_watts: 1e-999999999}]",
+            "f.yaml: energy[0].busy_watts: expected a number such as 0.3 or two of them, [low, high], got "
+            "`1e-999999999`",
+        ),
+        (
+            "tools: {{{ name }}: 1}",
+            "f.yaml: line 1: expected a name before the colon, got a list or keys and values",
+        ),
+        ("[a]: 1", "f.yaml: line 1: expected a name before the colon, got a list or keys and values"),
+        pytest.param("tools: " + "[" * 1000, "f.yaml: it is nested too deeply", id="deep"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(text: str, message: str) -> None:
@@ -175,8 +199,9 @@ def test_a_named_file_that_cannot_be_read_is_an_error(
         load_config(tmp_path)
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="cannot be read: "):
-        load_config(binary)
+    for path in (binary, "a\0b", "~nobody-of-this-name/agentprof.yaml"):
+        with pytest.raises(ConfigError, match="cannot be read: "):
+            load_config(path)
 
 
 def test_equal_contents_have_equal_versions() -> None:
