@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import os
 import re
-import signal
-import threading
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -23,6 +18,7 @@ from agentprof._format import printable
 from agentprof.config import load_config
 from agentprof.pricing import Pricer
 from agentprof_collector.commands.options import db_option
+from agentprof_collector.commands.signals import stopped_by_signals
 from agentprof_collector.errors import AgentprofError, StoreLocked
 from agentprof_collector.settings import database_path
 from agentprof_collector.stores import Store, open_store
@@ -130,7 +126,7 @@ def collect(
         keep_content=keep_content,
         keep_ns=keep,
     )
-    with _stopped_by_signals() as stopping:
+    with stopped_by_signals() as stopping:
         store = _open(path)
         try:
             collector = Collector(store, path, Pricer(load_config(None)), options)
@@ -215,20 +211,3 @@ def _collect_garbage_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-
-
-@contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Set by the first SIGINT or SIGTERM; the second one ends the process as if nothing handled it."""
-    stopping = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopping
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

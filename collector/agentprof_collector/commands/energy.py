@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import click
 from agentprof import _format as fmt
 from agentprof.model import EnergyWindow
 from agentprof_collector.commands.options import db_option, json_option, url_option
+from agentprof_collector.commands.signals import stopped_by_signals
 from agentprof_collector.energy.nvml import NvmlCounter
 from agentprof_collector.energy.running import RunningRequests
 from agentprof_collector.energy.sampler import Sampler
@@ -80,7 +81,7 @@ def energy(
 
     The energy of each window divides among the requests that its engine has running (vLLM, SGLang, TGI,
     llama.cpp); calls that were covered whole get their share, in place of any rates. GPUs only: not the rest
-    of the machine, nor cooling. Runs until it is stopped.
+    of the machine, nor cooling. Runs until it is stopped; the exit code is 1 if not all windows were stored.
 
     \b
     Examples:
@@ -91,15 +92,15 @@ def energy(
     with (
         closing(RunningRequests(metrics or f"http://{server}/metrics", running)) as load,
         NvmlCounter(gpus) as counter,
-        _stopped() as wait,
+        stopped_by_signals() as stopped,
     ):
         load.read()
         delivery = _Delivery(db, url)
         delivery.check()
-        sampler = Sampler(server, socket.gethostname(), counter, load, _until(wait, seconds))
-        for window in sampler.windows(every):
-            delivery.add(window)
-        delivery.send()
+        sampler = Sampler(server, socket.gethostname(), counter, load, _until(stopped, seconds))
+        with closing(delivery):
+            for window in sampler.windows(every):
+                delivery.add(window)
     told = delivery.told(sampler.left_out)
     if as_json:
         click.echo(to_json({"schema": 1, **told}))
@@ -110,16 +111,28 @@ def energy(
             f"{whole} in {fmt.duration(told['measured_ns'])}, of it {idle} with no request running; "
             f"{fmt.plural(told['windows'], 'window')}, {told['left_out']:,} left out, {told['lost']:,} not taken"
         )
+    if told["lost"]:
+        raise AgentprofError(
+            f"{fmt.plural(told['lost'], 'window')} of {told['windows']:,} could not be stored: {delivery.why}"
+        )
 
 
 class _Delivery:
-    """Hands windows to the collector, some at a time; what it does not take is tried again."""
+    """Hands windows to the collector, some at a time and beside the measuring; what it does not take is tried again.
+
+    A database that is slow, or a collector that does not answer, must not keep the engine from being asked.
+    """
 
     def __init__(self, db: Path | None, url: str | None) -> None:
         self._db, self._url = db, url
-        self._waiting: deque[EnergyWindow] = deque(maxlen=_WAITING)
+        self._changing = threading.Lock()
+        self._waiting: deque[EnergyWindow] = deque()
         self._windows = self._lost = self._energy_uj = self._idle_uj = self._measured_ns = 0
         self._failing = False
+        self.why = ""
+        """What hindered it the last time something was not taken."""
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="agentprof-energy")
+        self._sending: Future[None] | None = None
 
     def check(self) -> None:
         """Find out whether there is anybody to take them; a database that is not there yet is made later."""
@@ -130,33 +143,57 @@ class _Delivery:
             raise AgentprofError(f"{error} Start agentprof collect first, or name one with --url.") from error
 
     def add(self, window: EnergyWindow) -> None:
-        """Take a window, and send what is waiting now and then."""
+        """Take a window; what is waiting is sent now and then."""
         self._windows += 1
         self._energy_uj += window.energy_uj
         self._idle_uj += 0 if window.running_high else window.energy_uj
         self._measured_ns += window.end_ns - window.start_ns
-        self._lost += len(self._waiting) == _WAITING
-        self._waiting.append(window)
-        if self._windows % _SEND_EVERY == 0:
-            self.send()
-
-    def send(self) -> None:
-        """Send what is waiting; a failure is said once, until it works again."""
-        try:
-            while self._waiting:
-                with open_source(self._db, self._url, writing=True) as source:
-                    some = [self._waiting[at] for at in range(min(_AT_ONCE, len(self._waiting)))]
-                    source.record_energy(some)
-                for _ in some:
-                    self._waiting.popleft()
-        except AgentprofError as error:
-            if not self._failing:
-                _log.warning("windows are kept here for now: %s", error)
-            self._failing = True
+        with self._changing:
+            self._waiting.append(window)
+            self._forget_the_oldest()
+        if self._windows % _SEND_EVERY:
             return
-        if self._failing:
-            _log.warning("windows are taken again")
-        self._failing = False
+        if self._sending is None or self._sending.done():
+            self._sent()
+            self._sending = self._worker.submit(self._send)
+
+    def close(self) -> None:
+        """Send what is left."""
+        with self._worker:
+            self._sent()
+            self._send()
+
+    def _sent(self) -> None:
+        """Wait for what is being sent; raises what went wrong there that nobody expected."""
+        if self._sending is not None:
+            self._sending.result()
+
+    def _send(self) -> None:
+        """Send what is waiting; a failure is said once, until it works again."""
+        while some := self._next():
+            try:
+                with open_source(self._db, self._url, writing=True) as source:
+                    source.record_energy(some)
+            except AgentprofError as error:
+                with self._changing:
+                    self._waiting.extendleft(reversed(some))
+                    self._forget_the_oldest()
+                if not self._failing:
+                    _log.warning("windows are kept here for now: %s", error)
+                self._failing, self.why = True, str(error)
+                return
+            if self._failing:
+                _log.warning("windows are taken again")
+            self._failing = False
+
+    def _next(self) -> list[EnergyWindow]:
+        with self._changing:
+            return [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+
+    def _forget_the_oldest(self) -> None:
+        while len(self._waiting) > _WAITING:
+            self._waiting.popleft()
+            self._lost += 1
 
     def told(self, left_out: int) -> dict[str, Any]:
         """What was measured, in all."""
@@ -168,20 +205,6 @@ class _Delivery:
             "energy_j": self._energy_uj / 1e6,
             "idle_j": self._idle_uj / 1e6,
         }
-
-
-@contextmanager
-def _stopped() -> Iterator[threading.Event]:
-    """Set by the signals that stop a program."""
-    event = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _until(stopped: threading.Event, seconds: float | None) -> Callable[[float], bool]:

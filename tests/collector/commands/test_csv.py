@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 NASTY = "\x1b[31mred\x1b]0;title\x07\nsecond\u202eline\x9b2J"
-KINDS = (
+KINDS: tuple[list[str], ...] = (
     [],
     ["--group-by", "label.k"],
     ["--by", "model"],

