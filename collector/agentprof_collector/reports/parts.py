@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agentprof.money import with_plain_amounts
+from agentprof.money import EXACT, with_plain_amounts
 from agentprof.summary import TOKENS, NodeRow, TaskSummary
 from agentprof_collector.reports.flat import flat_row
 from agentprof_collector.reports.selection import Selection, selected
@@ -107,4 +107,4 @@ def _add(row: PartRow, node: NodeRow, *, counted_above: bool) -> None:
         if count is not None:
             row.tokens[name] = (row.tokens[name] or 0) + count
     if node.total.cost_usd is not None:
-        row.cost_usd = (row.cost_usd or Decimal(0)) + node.total.cost_usd
+        row.cost_usd = EXACT.add(row.cost_usd or Decimal(0), node.total.cost_usd)
