@@ -17,9 +17,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from agentprof import attributes
 from agentprof.model import OutcomeFact
+from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.vocabularies import evaluations, values
-from agentprof_collector.receive import ID_CHARS
-from agentprof_collector.receive.otlp import NotOtlp, check_json_size, in_pieces
+from agentprof_collector.receive.otlp import NotOtlp, bytes_id, check_json_size, in_pieces, text_id
 
 _LATEST_NS: Final = 2**63 - 1
 
@@ -87,7 +87,7 @@ def decode_json(data: bytes) -> Evaluations:
     return _evaluations(
         (
             record.eventName or "",
-            (record.traceId or "").lower(),
+            text_id(record.traceId),
             record.timeUnixNano or record.observedTimeUnixNano or 0,
             record.attributes or (),
             _json_value,
@@ -121,7 +121,7 @@ def _in_piece(data: bytes) -> Evaluations:
     return _evaluations(
         (
             record.event_name,
-            record.trace_id.hex(),
+            bytes_id(record.trace_id),
             record.time_unix_nano or record.observed_time_unix_nano,
             record.attributes,
             _protobuf_value,
@@ -130,7 +130,7 @@ def _in_piece(data: bytes) -> Evaluations:
     )
 
 
-def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluations:
+def _evaluations(records: Iterable[tuple[str, str | None, int, Any, Any]]) -> Evaluations:
     outcomes: list[OutcomeFact] = []
     dropped = 0
     for event_name, trace_id, time_ns, pairs, value_of in records:
@@ -145,12 +145,12 @@ def _evaluations(records: Iterable[tuple[str, str, int, Any, Any]]) -> Evaluatio
     return Evaluations(outcomes, dropped)
 
 
-def _fact(trace_id: str, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact | None:
+def _fact(trace_id: str | None, time_ns: int, found: Mapping[str, Any]) -> OutcomeFact | None:
     """None where nothing says pass or fail, or of which task."""
     outcome = evaluations.VERDICTS.get(str(found.get(evaluations.LABEL)).strip().lower())
     task_id = values.identity(found.get(attributes.TASK_ID))
-    if task_id is None and trace_id.strip("0"):
-        task_id = f"trace:{values.identity(trace_id, ID_CHARS)}"
+    if task_id is None and trace_id is not None:
+        task_id = IMPLICIT_PREFIX + trace_id
     if outcome is None or task_id is None:
         return None
     recorded_ns = time_ns if 0 < time_ns <= _LATEST_NS else time.time_ns()

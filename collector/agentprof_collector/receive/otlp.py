@@ -187,14 +187,14 @@ def _refuse_other_documents(data: bytes | str) -> None:
 
 
 def _from_json(sent: _Span, scope: str, resource: dict[str, Any], with_content: bool) -> RawSpan | None:
-    trace_id, span_id = _text_id(sent.traceId), _text_id(sent.spanId)
+    trace_id, span_id = text_id(sent.traceId), text_id(sent.spanId)
     start_ns = _time(sent.startTimeUnixNano)
     if trace_id is None or span_id is None or start_ns is None:
         return None
     return RawSpan(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=_text_id(sent.parentSpanId),
+        parent_id=text_id(sent.parentSpanId),
         name=sent.name or "",
         kind=_enum(sent.kind, "SPAN_KIND_", _KINDS),
         start_ns=start_ns,
@@ -216,7 +216,7 @@ def _time(sent_ns: int | None) -> int | None:
     return sent_ns if sent_ns is not None and 0 < sent_ns <= _LATEST_NS else None
 
 
-def _text_id(text: str | None) -> str | None:
+def text_id(text: str | None) -> str | None:
     """Hex in lower case, other texts as they came; None for what stands for "no id"."""
     if not text or not text.strip("0"):
         return None
@@ -320,22 +320,25 @@ def _add_protobuf(data: bytes, spans: list[RawSpan], wanted: wire.Attributes) ->
     return skipped
 
 
-def _bytes_id(sent: bytes) -> str:
+def bytes_id(sent: bytes) -> str | None:
+    """Hex; None for what stands for "no id"."""
+    if not sent.strip(_ZERO):
+        return None
     text = sent.hex()
-    return text if len(text) <= ID_CHARS else values.identity(text, ID_CHARS) or ""
+    return text if len(text) <= ID_CHARS else values.identity(text, ID_CHARS)
 
 
 def _from_protobuf(
     sent: Any, scope: str, resource: dict[str, Any], wanted: wire.Attributes
 ) -> RawSpan | None:
-    trace_id, span_id, start_ns = sent.trace_id, sent.span_id, sent.start_time_unix_nano
-    if not (trace_id.strip(_ZERO) and span_id.strip(_ZERO) and 0 < start_ns <= _LATEST_NS):
+    trace_id, span_id, start_ns = bytes_id(sent.trace_id), bytes_id(sent.span_id), sent.start_time_unix_nano
+    if trace_id is None or span_id is None or not 0 < start_ns <= _LATEST_NS:
         return None
-    parent_id, end_ns, attributes = sent.parent_span_id, sent.end_time_unix_nano, sent.attributes[:]
+    end_ns, attributes = sent.end_time_unix_nano, sent.attributes[:]
     return RawSpan(
-        trace_id=_bytes_id(trace_id),
-        span_id=_bytes_id(span_id),
-        parent_id=_bytes_id(parent_id) if parent_id.strip(_ZERO) else None,
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=bytes_id(sent.parent_span_id),
         name=sent.name,
         kind=sent.kind,
         start_ns=start_ns,

@@ -253,3 +253,30 @@ def test_dropped_records_are_counted() -> None:
         metrics = b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{},{}]}]}]}'
         assert collected.send(metrics, "/v1/metrics", content_type=JSON).status == 200
         assert "agentprof_records_dropped_total 4.0" in collected.pages.ask("/metrics").text
+
+
+@pytest.mark.parametrize(
+    "trace_id", ["ab" * 16, "AB" * 16, "Trace-1", "Büro/7", "x" * 300, "A" * 300, "0" * 31 + "F", "00Z"]
+)
+def test_ids_of_traces_are_those_of_their_spans(trace_id: str) -> None:
+    """However they are written: the outcome is about the task that the spans of the trace make."""
+    span = {"traceId": trace_id, "spanId": "01", "startTimeUnixNano": "5"}
+    pairs = [{"key": LABEL, "value": {"stringValue": "pass"}}]
+    record = {"traceId": trace_id, "eventName": EVALUATION, "attributes": pairs}
+    (sent,) = otlp.decode_json(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})).spans
+    logged = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    (fact,) = logs.decode_json(logged.encode()).outcomes
+    assert fact.task_id == f"trace:{sent.trace_id}"
+
+
+@pytest.mark.parametrize("trace_id", [b"\xab" * 16, b"\xab", b"\xab" * 300, b"\0" * 15 + b"\x01"])
+def test_ids_of_traces_are_those_of_their_spans_in_protobuf(trace_id: bytes) -> None:
+    """The same of bytes of any number."""
+    spans = ExportTraceServiceRequest()
+    spans.resource_spans.add().scope_spans.add().spans.add(
+        trace_id=trace_id, span_id=b"1", start_time_unix_nano=5
+    )
+    (sent,) = otlp.decode_protobuf(spans.SerializeToString()).spans
+    logged = as_protobuf({"event": EVALUATION, "trace": trace_id, "attributes": {LABEL: "pass"}})
+    (fact,) = logs.decode_protobuf(logged).outcomes
+    assert fact.task_id == f"trace:{sent.trace_id}"
