@@ -157,6 +157,7 @@ class OfOpenAI(Invoked, Chat):
 class OfText(Invoked):
     """Models that continue a text: Titan, Llama, Mistral, Command, J2, the first of Anthropic, and imported ones."""
 
+    name = "bedrock.text"
     operation = "text_completion"
     sections: tuple[tuple[str, str], ...] = (("prompt", "user"), ("inputText", "user"))
 
@@ -176,6 +177,7 @@ class OfText(Invoked):
 class OfCommand(OfText):
     """Cohere's Command R."""
 
+    name = "bedrock.command"
     operation = "chat"
     sections: tuple[tuple[str, str], ...] = (
         ("preamble", "system"),
@@ -190,6 +192,7 @@ class OfCommand(OfText):
 class OfEmbeddings(Invoked):
     """Embeddings of Titan, Nova and Cohere."""
 
+    name = "bedrock.embeddings"
     operation = "embeddings"
     sections: tuple[tuple[str, str], ...] = tuple(
         (name, "user")

@@ -12,6 +12,8 @@ from support.aws_frames import frame
 from support.model_server import ModelServer, Reply
 
 from agentprof import _guard, attributes
+from agentprof.dialects import LATE_DIALECTS, Format, dialect_of
+from agentprof.dialects._received import Counting
 from agentprof.testing import capture
 
 TEXT = "a text of 25 characters!!"
@@ -42,7 +44,10 @@ def nothing_fails_inside() -> Any:
 
 def said_of(path: str, reply: Reply, **asked: Any) -> Mapping[str, Any]:
     """What the span of one request says with the option on."""
-    body = ASKED[path.replace(GEMINI_STREAM, GEMINI).replace("-stream", "")] | asked
+    return _said_of(path, reply, ASKED[path.replace(GEMINI_STREAM, GEMINI).replace("-stream", "")] | asked)
+
+
+def _said_of(path: str, reply: Reply, body: dict[str, Any]) -> Mapping[str, Any]:
     with ModelServer() as server:
         server.replies = [reply]
         with capture(estimate_usage=True) as captured, httpx2.Client() as client:
@@ -263,6 +268,69 @@ def test_the_words_of_a_user_are_no_parts() -> None:
         GEMINI, Reply.json(ANSWERS[GEMINI]), contents=[{"role": "user", "parts": [{"text": text}]}]
     )
     assert said[attributes.INPUT_TOKENS] == -(-sent_bytes(said) // 5) > len(text) // 5
+
+
+INVOKE = "/model/some.model/invoke"
+INVOKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "titan": ({"inputText": "Hello?"}, {"results": [{"outputText": TEXT, "completionReason": "FINISH"}]}),
+    "llama": ({"prompt": "Hello?"}, {"generation": TEXT, "stop_reason": "stop"}),
+    "command r": ({"message": "Hello?"}, {"text": TEXT, "finish_reason": "COMPLETE"}),
+    "command": ({"prompt": "Hello?"}, {"generations": [{"text": TEXT, "finish_reason": "COMPLETE"}]}),
+}
+FAMILIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = INVOKED | {
+    "anthropic": (
+        {"anthropic_version": "v", "messages": [{"role": "user", "content": "Hello?"}]},
+        {"content": [{"type": "text", "text": TEXT}], "stop_reason": "end_turn"},
+    ),
+    "nova": (
+        {"schemaVersion": "v", "messages": [{"role": "user", "content": [{"text": "Hello?"}]}]},
+        {"output": {"message": {"content": [{"text": TEXT}]}}, "stopReason": "end_turn"},
+    ),
+    "like openai": (
+        {"messages": [{"role": "user", "content": "Hello?"}]},
+        {"choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}]},
+    ),
+    "embeddings": ({"inputText": "Hello?", "normalize": True}, {"embedding": [0.5]}),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_invoked_models_are_recorded_as_without_the_option(family: str) -> None:
+    """Each is one call; of what continues a text nothing is estimated, of the others what can be seen."""
+    asked, answer = FAMILIES[family]
+    said = _said_of(INVOKE, Reply.json(answer), asked)
+    assert said[attributes.REQUEST_MODEL] == "some.model"
+    if family in INVOKED:
+        assert attributes.USAGE_ESTIMATED not in said
+    else:
+        assert said[attributes.USAGE_ESTIMATED] is True
+        assert said[attributes.INPUT_TOKENS] == -(-sent_bytes(said) // 5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_headers_of_an_invoked_model_count_holds(family: str) -> None:
+    """Nothing is estimated then."""
+    asked, answer = FAMILIES[family]
+    counted = {
+        "x_amzn_bedrock_input_token_count": "7",
+        "x_amzn_bedrock_output_token_count": "3",
+    }
+    said = _said_of(INVOKE, Reply.json(answer, **counted), asked)
+    assert (said[attributes.INPUT_TOKENS], said[attributes.OUTPUT_TOKENS]) == (7, 3)
+    assert attributes.USAGE_ESTIMATED not in said
+
+
+def test_every_format_can_be_counted() -> None:
+    """Those that a body leads to, as well as those that are listed."""
+    for end in LATE_DIALECTS:
+        dialect_of(end)
+    kinds, found = [Format], set()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if not kind.__subclasses__():
+            found.add(Counting(kind()).name)
+    assert {"bedrock.command", "bedrock.embeddings", "openai.moderations"} <= found
 
 
 def test_what_is_reported_holds() -> None:
