@@ -39,9 +39,12 @@ class _AnyValue(msgspec.Struct):
     doubleValue: float | None = None
 
 
+_NOTHING: Final = msgspec.Raw(b"null")
+
+
 class _KeyValue(msgspec.Struct):
     key: str = ""
-    value: _AnyValue | None = None
+    value: msgspec.Raw = _NOTHING
 
 
 class _Record(msgspec.Struct):
@@ -53,7 +56,7 @@ class _Record(msgspec.Struct):
 
 
 class _ScopeLogs(msgspec.Struct):
-    logRecords: list[_Record] | None = None
+    logRecords: list[msgspec.Raw] | None = None
 
 
 class _ResourceLogs(msgspec.Struct):
@@ -64,11 +67,17 @@ class _Request(msgspec.Struct):
     resourceLogs: list[_ResourceLogs] | None = None
 
 
+_WANTED: Final = (evaluations.EVENT_NAME, evaluations.LABEL, evaluations.SCORE, attributes.TASK_ID)
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
 _decoder = msgspec.json.Decoder(_Request, strict=False)
+# What is wrong with one of them must not cost the others.
+_decode_record = msgspec.json.Decoder(_Record, strict=False).decode
+_decode_value = msgspec.json.Decoder(_AnyValue, strict=False).decode
 
 
 def decode_json(data: bytes) -> Evaluations:
-    """The evaluations of one request in OTLP/JSON.
+    """The evaluations of one request in OTLP/JSON; a record or a value of a wrong type costs itself.
 
     Raises:
         NotOtlp: no JSON, or JSON that is no export request of logs.
@@ -76,15 +85,16 @@ def decode_json(data: bytes) -> Evaluations:
     check_json_size(data)
     try:
         request = _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise NotOtlp(str(error)) from error
-    records = (
-        record
+    sent = [
+        _json_record(raw)
         for group in request.resourceLogs or ()
         for scope in group.scopeLogs or ()
-        for record in scope.logRecords or ()
-    )
-    return _evaluations(
+        for raw in scope.logRecords or ()
+    ]
+    records = [record for record in sent if record is not None]
+    found = _evaluations(
         (
             record.eventName or "",
             text_id(record.traceId),
@@ -94,6 +104,7 @@ def decode_json(data: bytes) -> Evaluations:
         )
         for record in records
     )
+    return found._replace(dropped=found.dropped + len(sent) - len(records))
 
 
 def decode_protobuf(data: bytes) -> Evaluations:
@@ -134,7 +145,7 @@ def _evaluations(records: Iterable[tuple[str, str | None, int, Any, Any]]) -> Ev
     outcomes: list[OutcomeFact] = []
     dropped = 0
     for event_name, trace_id, time_ns, pairs, value_of in records:
-        found = {pair.key: value_of(pair.value) for pair in pairs}
+        found = {pair.key: value_of(pair.value) for pair in pairs if pair.key in _WANTED}
         fact = None
         if (event_name or found.get(evaluations.EVENT_NAME)) == evaluations.RESULT:
             fact = _fact(trace_id, time_ns, found)
@@ -162,8 +173,17 @@ def _fact(trace_id: str | None, time_ns: int, found: Mapping[str, Any]) -> Outco
     )
 
 
-def _json_value(value: _AnyValue | None) -> Any:
-    if value is None:
+def _json_record(raw: msgspec.Raw) -> _Record | None:
+    try:
+        return _decode_record(raw)
+    except _UNREADABLE:
+        return None
+
+
+def _json_value(raw: msgspec.Raw) -> Any:
+    try:
+        value = _decode_value(raw)
+    except _UNREADABLE:
         return None
     for scalar in (value.stringValue, value.intValue, value.doubleValue):
         if scalar is not None:

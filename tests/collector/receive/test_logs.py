@@ -280,3 +280,33 @@ def test_ids_of_traces_are_those_of_their_spans_in_protobuf(trace_id: bytes) -> 
     logged = as_protobuf({"event": EVALUATION, "trace": trace_id, "attributes": {LABEL: "pass"}})
     (fact,) = logs.decode_protobuf(logged).outcomes
     assert fact.task_id == f"trace:{sent.trace_id}"
+
+
+@pytest.mark.parametrize(
+    "value", ['{"intValue": "1.5"}', '{"intValue": 1.5}', '{"stringValue": 5}', "[]", '"text"', "null"]
+)
+@pytest.mark.parametrize("key", ["other", SCORE])
+def test_a_value_of_a_wrong_type_costs_itself(key: str, value: str) -> None:
+    """The record and all others are read."""
+    label = f'{{"key": "{LABEL}", "value": {{"stringValue": "pass"}}}}'
+    records = ", ".join(
+        f'{{"traceId": "{n:032x}", "eventName": "{EVALUATION}", "timeUnixNano": "5", '
+        f'"attributes": [{label}, {{"key": "{key}", "value": {value}}}]}}'
+        for n in (1, 2)
+    )
+    found = logs.decode_json(
+        f'{{"resourceLogs": [{{"scopeLogs": [{{"logRecords": [{records}]}}]}}]}}'.encode()
+    )
+    assert found == logs.Evaluations(
+        [OutcomeFact(task_id=f"trace:{n:032x}", outcome="success", recorded_ns=5) for n in (1, 2)], 0
+    )
+
+
+@pytest.mark.parametrize("record", ["5", '"text"', "null", '{"eventName": 5}', '{"attributes": [5]}'])
+def test_a_record_of_a_wrong_type_costs_itself(record: str) -> None:
+    """It is counted, and the others are read."""
+    good = as_json({"event": EVALUATION, "at": 5, "attributes": {LABEL: "fail", "agentprof.task.id": "t"}})
+    both = good.replace(b'"logRecords": [', b'"logRecords": [' + record.encode() + b", ")
+    assert both != good
+    fact = OutcomeFact(task_id="t", outcome="failure", recorded_ns=5)
+    assert logs.decode_json(both) == logs.Evaluations([fact], 1)
