@@ -27,7 +27,7 @@ def linked(spans: Sequence[Span]) -> Tree:
         node.parent = by_key.get((node.span.trace_id, parent_id))
         if node.parent is None and not _starts_a_task(node):
             tree.warn("missing_parent")
-    for node in _on_cycles(nodes):
+    for node in on_cycles(nodes):
         node.parent = None
         tree.warn("missing_parent")
     tree.relink()
@@ -77,7 +77,7 @@ def _starts_a_task(node: Node) -> bool:
     return node.span.task is not None and node.span.task.starts
 
 
-def _on_cycles(nodes: list[Node]) -> list[Node]:
+def on_cycles(nodes: list[Node]) -> list[Node]:
     """The nodes that are their own ancestors."""
     if all(node.parent is None or _is_longer(node.parent, node) for node in nodes):
         return []

@@ -6,7 +6,7 @@ itself: whatever is marked in between, a tool, a step, another call, a wait for 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 
 from agentprof.model import NO_ID
-from agentprof.rollup.tree import OWNERS, Node, Order, Tree
+from agentprof.rollup.tree import OWNERS, Node, Order, Places, Tree
 
 TAKES = frozenset({"task", "agent", "step", "wrapper"})
 """Kinds of spans whose own time may be that of a tool: they say who asked, not what was done."""
@@ -74,8 +74,8 @@ def inferred_stretches(tree: Tree) -> dict[int, list[Stretch]]:
 
 def inside(stretches: Sequence[Stretch], start: int, end: int) -> Iterator[Stretch]:
     """What of some time lies in stretches that follow each other."""
-    at = max(0, bisect_left(stretches, (start,)) - 1)
-    for stretch in islice(stretches, at, None):
+    for at in range(max(0, bisect_left(stretches, (start,)) - 1), len(stretches)):
+        stretch = stretches[at]
         if stretch.start >= end:
             return
         low, high = max(stretch.start, start), min(stretch.end, end)
@@ -172,16 +172,7 @@ class _Marked:
         self._starts = [node.start for node in self._runs]
         self._free = list(range(len(self._runs) + 1))
         """For each place the first from it on whose run stands for nothing yet, as far as known."""
-        self._first: dict[int, int] = {}
-        self._last: dict[int, int] = {}
-        if self._runs:
-            ordered = [tree.root, *tree.top_down()]
-            for place, node in enumerate(ordered):
-                self._first[id(node)] = self._last[id(node)] = place
-            for node in reversed(ordered):
-                if node.parent is not None:
-                    above = id(node.parent)
-                    self._last[above] = max(self._last[above], self._last[id(node)])
+        self._places = Places(tree) if self._runs else None
 
     def left(self, all_ran: list[Ran], whose: Node) -> list[Ran]:
         """The tools of an answer without those that are marked: by their names, else as many as there are."""
@@ -193,7 +184,7 @@ class _Marked:
             if at == len(self._runs) or self._starts[at] >= until or not names.total():
                 break
             run = self._runs[at]
-            if self._is_below(run, whose):
+            if self._places is not None and self._places.is_below(run, whose):
                 if names[run.title]:
                     names[run.title] -= 1
                     self._free[at] = at + 1
@@ -220,26 +211,44 @@ class _Marked:
             self._free[place] = at
         return at
 
-    def _is_below(self, run: Node, above: Node) -> bool:
-        return self._first[id(above)] < self._first[id(run)] <= self._last[id(above)]
-
 
 # --- from tools to stretches ---------------------------------------------------------------------
 def _stretches(all_ran: list[Ran]) -> Iterator[Stretch]:
     """One to each request that carries results of an answer, named by the tools whose results are not sent before."""
-    ends = sorted({ran.request.start for ran in all_ran})
+    by_end: dict[int, list[str]] = {}
+    for ran in all_ran:
+        by_end.setdefault(ran.request.start, []).append(ran.name)
+    ends = sorted(by_end)
+    names = _Names()
+    told: list[str] = []
+    for end in reversed(ends):
+        names.add(by_end[end])
+        told.append(names.told())
     start = all_ran[0].answer.end if all_ran else 0
-    for end in ends:
-        yield Stretch(start, end, _name_of(ran.name for ran in all_ran if ran.request.start >= end))
+    for end, name in zip(ends, reversed(told), strict=True):
+        yield Stretch(start, end, name)
         start = end
 
 
-def _name_of(names: Iterable[str]) -> str:
-    """The tools by name, each once: what ran at once cannot be told apart."""
-    told = sorted(set(names))
-    if len(told) > _NAMED:
-        told[_NAMED - 1 :] = [f"{len(told) - _NAMED + 1} more"]
-    return " + ".join(told)
+class _Names:
+    """The tools of a stretch by name, each once: what ran at once cannot be told apart."""
+
+    def __init__(self) -> None:
+        self._all: set[str] = set()
+        self._first: list[str] = []
+        """The first by alphabet, no more than are told."""
+
+    def add(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._all:
+                self._all.add(name)
+                insort(self._first, name)
+                del self._first[_NAMED:]
+
+    def told(self) -> str:
+        if len(self._all) <= _NAMED:
+            return " + ".join(self._first)
+        return " + ".join([*self._first[: _NAMED - 1], f"{len(self._all) - _NAMED + 1} more"])
 
 
 def _disjoint(stretches: list[Stretch]) -> list[Stretch]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
+from itertools import accumulate
 from typing import NamedTuple
 
 from agentprof.model import Source
@@ -16,6 +18,8 @@ from agentprof.summary import EVIDENCED, TIMELINE
 _ON_TIMELINE = {"connect": "network", "client": "other"}
 _OWN_TIME = {"tool": "tool", "step": "step", "agent": "step", "human": "human"}
 _TIMED = OWNERS | {"wrapper"}
+_MANY_SEGMENTS = 16
+"""Of a call with more, those that lie in a stretch are looked up rather than all looked at."""
 
 
 class InferredTool(NamedTuple):
@@ -40,6 +44,15 @@ class Profile:
         """Of each call, by id of its node: its phases, whether or not they own time."""
         self.inferred: list[InferredTool] = []
         """By start; none at the same time as another."""
+        self._ends: dict[int, list[int]] = {}
+
+    def segment_ends(self, call: Node) -> list[int]:
+        """Where each segment of a call ends."""
+        ends = self._ends.get(id(call))
+        if ends is None:
+            sums = accumulate((segment.ns for segment in self.segments[id(call)]), initial=call.start)
+            ends = self._ends[id(call)] = list(sums)[1:]
+        return ends
 
     def give(self, part: str, ns: int, source: Source) -> None:
         """Count time for a part of the timeline."""
@@ -93,12 +106,19 @@ def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
 
 def _give_phases(profile: Profile, call: Node, start: int, end: int) -> None:
     """Count of each phase what lies inside the stretch; a stretch of a call lies inside the call."""
-    at = call.start
     segments = profile.segments[id(call)]
     if len(segments) == 1:
         profile.give(on_timeline(segments[0].name), end - start, segments[0].source)
         return
-    for segment in segments:
+    first, at = 0, call.start
+    if len(segments) > _MANY_SEGMENTS:
+        ends = profile.segment_ends(call)
+        first = bisect_right(ends, start)
+        at = ends[first - 1] if first else call.start
+    for place in range(first, len(segments)):
+        if at >= end:
+            break
+        segment = segments[place]
         inside = min(at + segment.ns, end) - max(at, start)
         if inside > 0:
             profile.give(on_timeline(segment.name), inside, segment.source)

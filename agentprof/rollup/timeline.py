@@ -19,7 +19,14 @@ Stretch = tuple[Node, int, int]
 """A piece of the wall: the span whose own time it is, start and end."""
 
 
+_Piece = tuple[int, int]
+"""Start and end of a part of a span's time; those of one span stand in order, the latest first."""
+
 _end_and_start = attrgetter("end", "start")
+
+
+def _minus_low(piece: _Piece) -> int:
+    return -piece[0]
 
 
 class _Children:
@@ -50,30 +57,68 @@ class _Children:
 
 def walk(tree: Tree) -> Iterator[Stretch]:
     """The own stretches of all spans; together they cover the root's interval exactly once, in no order."""
-    children: dict[int, _Children] = {}
-    pending: list[Stretch] = [(tree.root, tree.root.start, tree.root.end)]
+    pending: list[tuple[Node, list[_Piece]]] = [(tree.root, [(tree.root.start, tree.root.end)])]
     while pending:
-        owner, low, cut = pending.pop()
+        owner, pieces = pending.pop()
         if not owner.children:
-            if low < cut:
-                yield owner, low, cut
+            for low, cut in pieces:
+                if low < cut:
+                    yield owner, low, cut
             continue
-        below = children.get(id(owner))
-        if below is None:
-            below = children[id(owner)] = _Children(owner.children)
-        while cut > low:
-            i = bisect_right(below.ends, cut)
-            finished = below.by_end[i - 1] if i and below.ends[i - 1] > low else None
-            gap_start = low if finished is None else finished.end
-            if gap_start < cut:
-                running = below.first_started[i] if i < len(below.ends) else None
-                own_end = cut
-                if running is not None and running.start < cut:
-                    own_end = max(gap_start, running.start)
-                    pending.append((running, own_end, cut))
-                if gap_start < own_end:
-                    yield owner, gap_start, own_end
-            if finished is None:
-                break
-            cut = max(finished.start, low)
-            pending.append((finished, cut, finished.end))
+        below = _Children(owner.children)
+        given: dict[int, tuple[Node, list[_Piece]]] = {}
+        at = 0
+        while at < len(pieces):
+            low, cut = pieces[at]
+            passed = _passed_on(below, pieces, at)
+            if passed is not None:
+                child, end = passed
+                _give(given, child, pieces if at == 0 and end == len(pieces) else pieces[at:end])
+                at = end
+                continue
+            at += 1
+            while cut > low:
+                i = bisect_right(below.ends, cut)
+                finished = below.by_end[i - 1] if i and below.ends[i - 1] > low else None
+                gap_start = low if finished is None else finished.end
+                if gap_start < cut:
+                    running = below.first_started[i] if i < len(below.ends) else None
+                    own_end = cut
+                    if running is not None and running.start < cut:
+                        own_end = max(gap_start, running.start)
+                        _give(given, running, [(own_end, cut)])
+                    if gap_start < own_end:
+                        yield owner, gap_start, own_end
+                if finished is None:
+                    break
+                cut = max(finished.start, low)
+                _give(given, finished, [(cut, finished.end)])
+        pending.extend(given.values())
+
+
+def _passed_on(below: _Children, pieces: list[_Piece], at: int) -> tuple[Node, int] | None:
+    """The child that has the piece and those after it up to a place whole; None: the piece is divided.
+
+    Where one child runs along all of many pieces they are not looked at one by one: else spans one inside the other
+    beside as many gaps would cost their product.
+    """
+    low, cut = pieces[at]
+    i = bisect_right(below.ends, cut)
+    if i == len(below.ends):
+        return None
+    running = below.first_started[i]
+    if running.start > low or (i and below.ends[i - 1] > low):
+        return None
+    if at + 1 == len(pieces):
+        return running, at + 1
+    floor = max(running.start, below.ends[i - 1]) if i else running.start
+    return running, bisect_right(pieces, -floor, lo=at + 1, key=_minus_low)
+
+
+def _give(given: dict[int, tuple[Node, list[_Piece]]], child: Node, pieces: list[_Piece]) -> None:
+    """Add pieces, which lie before all that the child has so far."""
+    known = given.get(id(child))
+    if known is None:
+        given[id(child)] = (child, pieces)
+    else:
+        known[1].extend(pieces)

@@ -112,3 +112,23 @@ class Tree:
     def bottom_up(self) -> list[Node]:
         """Every node after all that are below it; without the root."""
         return self.top_down()[::-1]
+
+
+class Places:
+    """Where the nodes of a tree stand in the order from the top: who is above whom is told without climbing.
+
+    Holds while no node is moved.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        ordered = [tree.root, *tree.top_down()]
+        self._first = {id(node): place for place, node in enumerate(ordered)}
+        self._last = dict(self._first)
+        for node in reversed(ordered):
+            if node.parent is not None:
+                above = id(node.parent)
+                self._last[above] = max(self._last[above], self._last[id(node)])
+
+    def is_below(self, node: Node, above: Node) -> bool:
+        """Whether one stands below the other, at whatever depth; not of a node and itself."""
+        return self._first[id(above)] < self._first[id(node)] <= self._last[id(above)]

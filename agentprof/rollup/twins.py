@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from agentprof.model import Call
-from agentprof.rollup.tree import Node, Tree
+from agentprof.rollup.build import on_cycles
+from agentprof.rollup.tree import Node, Places, Tree
 from agentprof.rollup.union import trust, union
 from agentprof.rollup.wrappers import OWN_WORK, rebased
 
@@ -34,23 +35,35 @@ def join_twins(tree: Tree) -> None:
         return
     buckets = _buckets(calls)
     nested = _scopes_of_nested(calls)
+    places = Places(tree)
     joined: set[int] = set()
     moved: dict[int, Node] = {}
     for node in sorted(calls, key=_innermost_first):
         if id(node) in joined:
             continue
         joined.add(id(node))
-        others = _best_by_scope(node, buckets, joined, nested)
+        others = _best_by_scope(node, buckets, joined, nested, places)
         if others:
             joined.update(map(id, others))
             moved.update((id(other), node) for other in others)
             _join(node, others)
     if moved:
-        for node in tree.nodes:
-            if node.parent is not None and id(node.parent) in moved:
-                node.parent = moved[id(node.parent)]
-        tree.nodes = [node for node in tree.nodes if id(node) not in moved]
-        tree.relink()
+        _move_children(tree, moved)
+
+
+def _move_children(tree: Tree, moved: Mapping[int, Node]) -> None:
+    """Take joined spans out; what hung from them hangs from what they became."""
+    tree.nodes = [node for node in tree.nodes if id(node) not in moved]
+    given = [node for node in tree.nodes if node.parent is not None and id(node.parent) in moved]
+    for node in given:
+        if node.parent is not None:
+            node.parent = moved[id(node.parent)]
+    # Of two pairs each may have one inside the other's: then neither can hang from the other.
+    cyclic = set(map(id, on_cycles(tree.nodes))) if given else ()
+    for node in given:
+        if id(node) in cyclic:
+            node.parent = None
+    tree.relink()
 
 
 class _Bucket:
@@ -164,7 +177,11 @@ def _scopes_of_nested(calls: Iterable[Node]) -> dict[int, set[str | None]]:
 
 
 def _best_by_scope(
-    node: Node, buckets: _Buckets, joined: set[int], nested: dict[int, set[str | None]]
+    node: Node,
+    buckets: _Buckets,
+    joined: set[int],
+    nested: dict[int, set[str | None]],
+    places: Places,
 ) -> list[Node]:
     """For every other scope the twin with the largest overlap, then the earlier start."""
     found = {
@@ -176,7 +193,8 @@ def _best_by_scope(
         if _same_call(node, other)
         and other.span.scope not in nested.get(id(node), ())
         and node.span.scope not in nested.get(id(other), ())
-        and not _nested(node, other)
+        and not places.is_below(node, other)
+        and not places.is_below(other, node)
     }
     best: dict[str, Node] = {}
     for other in sorted(found.values(), key=lambda other: other.order):
@@ -198,10 +216,6 @@ def _same_call(inner: Node, outer: Node) -> bool:
 
 def _same_interval(a: Node, b: Node) -> bool:
     return abs(a.start - b.start) <= TOLERANCE_NS and abs(a.end - b.end) <= TOLERANCE_NS
-
-
-def _nested(a: Node, b: Node) -> bool:
-    return any(above is b for above in a.ancestors()) or any(above is a for above in b.ancestors())
 
 
 def _overlap(a: Node, b: Node) -> int:

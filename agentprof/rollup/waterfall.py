@@ -177,8 +177,8 @@ def _longest(ordered: list[_Placed], limit: int) -> list[_Placed]:
     """At most `limit` of the nodes, in their order: none without those above it."""
     kept: set[int] = set()
     for at in sorted(range(len(ordered)), key=lambda at: ordered[at][0].start - ordered[at][0].end):
-        missing = []
-        while at >= 0 and at not in kept:
+        missing: list[int] = []
+        while at >= 0 and at not in kept and len(missing) <= limit - len(kept):
             missing.append(at)
             at = ordered[at][2]
         if len(kept) + len(missing) <= limit:
