@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from support.spans import call, cost, failed, http, reported, span, step, task, tool, usage
 
@@ -234,5 +235,5 @@ def _scope(i: int) -> str:
     return ("one", "two")[i % 2]
 
 
-def _call(i: int, start: int, end: int, parent: str = "root", **fields: object) -> Span:
+def _call(i: int, start: int, end: int, parent: str = "root", **fields: Any) -> Span:
     return call(f"c{i}", start, end, parent, usage=usage(10, 5), **{"response_id": f"r{i}", **fields})
