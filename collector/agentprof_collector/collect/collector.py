@@ -253,7 +253,8 @@ class Collector(Closing):
         windows: Sequence[EnergyWindow],
         arrived_ns: int,
     ) -> None:
-        self._adder.arrived(spans, arrived_ns)
+        if spans:
+            self._adder.arrived(spans, arrived_ns)
         if windows:
             self._adder.measured([(window.start_ns, window.end_ns) for window in windows], arrived_ns)
         if outcomes:

@@ -48,7 +48,7 @@ class Writer:
     Args:
         intake: prices and stores.
         budget: bytes that may wait; a request is given back its share when it is answered.
-        arrived: told after each commit, in the writer's thread.
+        arrived: told of what was stored, one kind at a time, in the writer's thread.
         meters: counts.
         pass_on: gets each request that was read, before it is stored; it may refuse it.
         received: told of the spans of each request as they came, when they are stored.
@@ -163,14 +163,32 @@ class Writer:
                 size_bytes += contents.size_bytes
         return group
 
+    def _keep(
+        self,
+        spans: Sequence[Span] = (),
+        outcomes: Sequence[OutcomeFact] = (),
+        windows: Sequence[EnergyWindow] = (),
+    ) -> None:
+        """Store what is of one kind, and tell of it.
+
+        Each kind has a time of arrival of its own and is told of at once: what is stored is added up though the next
+        kind cannot be stored, and is added up after a kill though who was told of the one knew nothing of the next.
+        """
+        if not (spans or outcomes or windows):
+            return
+        self._last_arrival_ns = arrived_ns = max(time.time_ns(), self._last_arrival_ns + 1)
+        self._intake.keep(spans, outcomes, arrived_ns, windows)
+        self._arrived(spans, outcomes, windows, arrived_ns)
+
     def _commit(self, group: Sequence[_Read]) -> None:
         spans = [span for one in group for span in one.understood.spans]
         outcomes = [fact for one in group for fact in one.contents.outcomes]
         windows = [window for one in group for window in one.contents.windows]
-        self._last_arrival_ns = arrived_ns = max(time.time_ns(), self._last_arrival_ns + 1)
         try:
             with self._meters.commit_seconds.time():
-                self._intake.keep(spans, outcomes, arrived_ns, windows)
+                self._keep(spans=spans)
+                self._keep(outcomes=outcomes)
+                self._keep(windows=windows)
         except StoreError as error:
             if self.failing is None:
                 _log.error("nothing can be stored, senders are asked to come again: %s", error)
@@ -192,7 +210,6 @@ class Writer:
             _log.warning("storing works again")
             self.failing = None
         self._meters.stored(spans, group_size=len(group))
-        self._arrived(spans, outcomes, windows, arrived_ns)
         for one in group:
             self._received(one.contents.spans)
             skipped = one.contents.skipped + one.understood.skipped

@@ -192,6 +192,48 @@ def test_outcomes_go_the_same_way(written: Written) -> None:
     assert written.arrivals.items[0][1] == [fact]
 
 
+def test_what_is_stored_is_told_though_the_rest_is_not(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans whose group is put off for the sake of an outcome are added up, also if nobody sends them again."""
+
+    def full(*arguments: object, **more: object) -> None:
+        raise StoreNotWritten(Path("a.duckdb"), "disk full")
+
+    monkeypatch.setattr(written.store, "add_outcomes", full)
+    fact = OutcomeFact(task_id="t", outcome="success", recorded_ns=1)
+    written.store.go_on.clear()
+    first = written.submit(request(b"first"))
+    written.store.writes.wait_for(lambda writes: len(writes) == 1)
+    together = [written.submit(request(b"a")), written.writer.keep(Contents(outcomes=[fact]))]
+    written.store.go_on.set()
+    assert first.result(PATIENCE_S) == Answer()
+    for future in together:
+        refused = future.exception(PATIENCE_S)
+        assert isinstance(refused, Refused)
+        assert refused.status == 503
+    assert [ids for ids, _, _ in written.arrivals.items] == [[b"first".hex()], [b"a".hex()]]
+    assert len(written.store.spans_of([(b"t" * 16).hex()])) == 2
+
+
+def test_each_kind_arrives_at_a_time_of_its_own(written: Written) -> None:
+    """In one group: what is known of spans until then says nothing of the outcomes beside them."""
+    facts = [OutcomeFact(task_id=f"t{at}", outcome="success", recorded_ns=1) for at in range(3)]
+    written.store.go_on.clear()
+    futures = [written.submit(request(b"first"))]
+    written.store.writes.wait_for(lambda writes: len(writes) == 1)
+    futures += [written.writer.keep(Contents(outcomes=[fact])) for fact in facts]
+    futures += [written.submit(request(b"%d" % at)) for at in range(2)]
+    written.store.go_on.set()
+    for future in futures:
+        assert future.result(PATIENCE_S) == Answer()
+    arrivals = written.arrivals.items
+    assert [(len(ids), outcomes) for ids, outcomes, _ in arrivals] == [(1, []), (2, []), (0, facts)]
+    assert len({arrived_ns for _, _, arrived_ns in arrivals}) == 3
+    assert written.store.arrived_since(arrivals[1][2]) == set()  # outcomes of tasks without a trace
+    assert written.store.arrived_since(arrivals[0][2]) == {(b"t" * 16).hex()}
+
+
 def test_arrival_never_goes_back() -> None:
     """Also where the clock was set back since the database was written."""
     ahead_ns = time.time_ns() + 10**15
