@@ -48,9 +48,9 @@ def test_a_thread_outside_a_task_is_not_touched() -> None:
     """There is nothing to carry, so its `run` is its own."""
     started = threading.Event()
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (started.set(), done.wait(10)))
+    thread = threading.Thread(target=lambda: (started.set(), done.wait(30)))
     thread.start()
-    started.wait(10)
+    started.wait(30)
     assert "run" not in vars(thread)
     done.set()
     thread.join()

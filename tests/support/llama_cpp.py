@@ -19,7 +19,7 @@ import pytest
 
 INSTALL_S = 300
 """How long the wheels, about 90 MB, may take to come the first time; later they are in the cache."""
-PATIENCE_S = 10
+PATIENCE_S = 60
 _KEPT = (".venv", "dl", "models")
 _LINE = re.compile(
     r"(\d+)\.(\d+)\.(\d+)\.(\d+) I slot +(?P<event>\S+): id +\d+ \| task (?P<task>\d+) \| (?P<what>.*)"

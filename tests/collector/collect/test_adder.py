@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.spans import call, step, task
+from support.spans import call, reported, step, task
 from support.watched import Noted, WatchedStore
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
@@ -38,11 +38,12 @@ class Added:
         self.tasks.note((summary.task_id, summary.calls, time.monotonic()))
 
     def come(self, *spans: Span, at: int | None = None) -> float:
-        """Spans arrive; when."""
+        """Spans arrive; when, before the adder knows of them."""
         at = time.time_ns() if at is None else at
         self.store.arrived(*spans, at=at)
+        now_s = time.monotonic()
         self.adder.arrived(spans, at)
-        return time.monotonic()
+        return now_s
 
     def wait_for(self, *tasks: tuple[str, int]) -> list[At]:
         """Until these were added up, with so many calls."""
@@ -348,7 +349,7 @@ def measured(store: WatchedStore, at: int) -> EnergyWindow:
 def test_energy_that_is_measured_later_is_in_the_summary(store: WatchedStore, start: Start) -> None:
     """A task that was added up before is added up again: now if it is asked for, else after some seconds."""
     added = start(store, open_s=0.3)
-    own = call("c1", 20, 30, "r", trace_id="1", server="gpu1")
+    own = call("c1", 20, 30, "r", trace_id="1", server="gpu1", phases={"queue": reported(0)})
     added.come(own, task("r", 10, 90, id="t1", trace_id="1"))
     added.wait_for(("t1", 1))
     at = time.time_ns()
@@ -367,7 +368,7 @@ def test_energy_that_came_before_an_end_is_taken_up_after_it(tmp_path: Path, sta
     """By the next process, as spans are."""
     with WatchedStore(tmp_path / "s.duckdb") as store:
         added = start(store, open_s=0.3)
-        own = call("c1", 20, 30, "r", trace_id="1", server="gpu1")
+        own = call("c1", 20, 30, "r", trace_id="1", server="gpu1", phases={"queue": reported(0)})
         added.come(own, task("r", 10, 90, id="t1", trace_id="1"))
         added.wait_for(("t1", 1))
         added.adder.close()

@@ -71,13 +71,13 @@ def test_a_full_queue_drops_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     worker, provider = make(gate)
     spans(provider, ["first"])
     worker.flush(0)
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(30)
     spans(provider, [str(number) for number in range(25)])
     assert counts.dropped == 15
     assert worker.waiting == 11
     assert _guard.counts() == {"full queue": 15}
     gate.open.set()
-    assert worker.flush(10)
+    assert worker.flush(30)
     assert gate.names == ["first", *map(str, range(10))]
     worker.close(1)
 
@@ -88,7 +88,7 @@ def test_refused_and_failing_exports_are_counted(monkeypatch: pytest.MonkeyPatch
     gate.open.set()
     worker, provider = make(gate)
     spans(provider, ["a"])
-    assert worker.flush(10)
+    assert worker.flush(30)
     assert counts.refused == 1
 
     def broken(spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -96,7 +96,7 @@ def test_refused_and_failing_exports_are_counted(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(gate, "export", broken)
     spans(provider, ["b", "c"])
-    assert worker.flush(10)
+    assert worker.flush(30)
     assert counts.refused == 3
     assert _guard.counts() == {"refused spans": 1, "sending spans": 1}
     worker.close(1)
@@ -110,7 +110,7 @@ def test_an_exporter_that_hangs_does_not_hold_up_the_end() -> None:
     worker, provider = make(gate)
     spans(provider, ["a"])
     worker.flush(0)
-    assert gate.entered.wait(10)
+    assert gate.entered.wait(30)
     spans(provider, ["b", "c"])
     worker.close(0.05)
     assert counts.dropped == 2
@@ -125,8 +125,8 @@ def test_a_span_wakes_a_worker_that_sleeps() -> None:
     for name in ("a", "b", "c"):
         gate.entered.clear()
         spans(provider, [name])
-        assert gate.entered.wait(10)
-        assert worker.flush(10)
+        assert gate.entered.wait(30)
+        assert worker.flush(30)
     assert gate.names == ["a", "b", "c"]
     worker.close(1)
 
@@ -137,11 +137,11 @@ def test_a_span_that_ends_while_the_worker_is_asked() -> None:
     gate.open.set()
     worker, provider = make(gate)
     spans(provider, ["a"])
-    assert worker.flush(10)
+    assert worker.flush(30)
     with worker._wake:
         worker._asleep = True
         spans(provider, [str(number) for number in range(_worker.BATCH)])
-    assert worker.flush(10)
+    assert worker.flush(30)
     assert len(gate.names) == 1 + _worker.BATCH
     worker.close(1)
 
@@ -159,7 +159,7 @@ def test_without_a_thread_spans_are_sent_at_the_end(monkeypatch: pytest.MonkeyPa
         patch.setattr(threading.Thread, "start", refuse)
         spans(provider, ["a", "b"])
         assert _guard.counts() == {"queueing a span": 2}
-        worker.close(10)
+        worker.close(30)
     assert gate.names == ["a", "b"]
 
 
@@ -177,7 +177,7 @@ def test_many_threads_flush_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
     def flush() -> None:
         at_once.wait()
         try:
-            worker.flush(10)
+            worker.flush(30)
         except Exception as error:  # noqa: BLE001
             errors.append(error)
 

@@ -41,9 +41,9 @@ from agentprof.vocabularies import normalise
 
 NEAR_NS = 5_000_000
 """How much longer an inferred stretch is than its tool, in the middle: what a loop does around it."""
-TRIES = 4
+TRIES = 20
 """Of a whole agent: a machine that has other work does not give this program the processor each time."""
-STALL_NS = 100_000_000
+STALL_NS = 2_000_000_000
 """How much longer one stretch alone may be on such a machine; it is exactly what lies between two calls."""
 LENGTHS_S = (0.05, 0.02, 0.04, 0.01, 0.03, 0.02, 0.06, 0.01, 0.03)
 LAST = Reply.json(CHAT)

@@ -26,6 +26,7 @@ from support.anthropic_wire import (
 )
 from support.aws_frames import chunk
 from support.model_server import ModelServer, Reply
+from support.timed_calls import EARLY
 
 import agentprof
 from agentprof import _guard, attributes
@@ -152,7 +153,7 @@ def test_whole_answers(server: ModelServer, captured: Captured, call: Callable[[
 def test_streams(server: ModelServer, captured: Captured, call: Callable[[Any], None]) -> None:
     """Thinking is the first token, text the first content; a ping and the beginning are neither."""
     server.replies = [
-        Reply.stream([START, PING, 0.3, *THINKING, 0.3, *SAYING, *CALLING, *END]),
+        Reply.stream([START, PING, 2 * EARLY, *THINKING, 2 * EARLY, *SAYING, *CALLING, *END]),
     ]
     with client(server) as to:
         call(to)
@@ -160,8 +161,8 @@ def test_streams(server: ModelServer, captured: Captured, call: Callable[[Any], 
     assert SAID.items() <= said.items()
     assert said[attributes.STREAM_END] == "complete"
     chunk, token = said[attributes.TIME_TO_FIRST_CHUNK], said[attributes.FIRST_TOKEN]
-    assert token - chunk > 0.05
-    assert said[attributes.FIRST_CONTENT] - token > 0.05
+    assert token - chunk >= EARLY
+    assert said[attributes.FIRST_CONTENT] - token >= EARLY
 
 
 def test_async_calls(server: ModelServer, captured: Captured) -> None:

@@ -30,6 +30,7 @@ from support.http_scenarios import (
 )
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
+from support.timed_calls import EARLY
 from urllib3.util.retry import Retry
 
 import agentprof
@@ -281,12 +282,12 @@ def test_connections(server: ModelServer, captured: Captured) -> None:
         with ThreadPoolExecutor(1) as pool, session.get(server.url, stream=True):
             waiting = pool.submit(session.post, server.url + PATH, json=BODY)
             with pytest.raises(TimeoutError):
-                waiting.result(0.2)
+                waiting.result(0.4)
     new, kept, waited = (span.attributes or {} for span in captured.spans)
     connect = attributes.PHASE + "connect"
     assert 0 < new[connect] < 2  # type: ignore[operator]
-    assert kept[connect] < 0.15  # type: ignore[operator]
-    assert waited[connect] >= 0.19  # type: ignore[operator]
+    assert kept[connect] < waited[connect]  # type: ignore[operator]
+    assert waited[connect] >= 0.4 - EARLY  # type: ignore[operator]
 
 
 def test_an_adapter_of_the_program(captured: Captured) -> None:

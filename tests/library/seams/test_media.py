@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.trace import StatusCode
 from support.model_server import ModelServer, Reply
 from support.sdk_styles import RESPONSE
+from support.timed_calls import EARLY, LATE
 
 from agentprof import _guard, attributes
 from agentprof.testing import Captured
@@ -121,7 +122,7 @@ def test_a_streamed_transcription(server: ModelServer, captured: Captured) -> No
         Reply.stream(
             [
                 event(type="transcript.text.delta", delta="secret"),
-                0.05,
+                2 * EARLY,
                 event(type="transcript.text.delta", delta=" words"),
                 event(type="transcript.text.done", text="secret words", usage=usage),
             ]
@@ -131,7 +132,7 @@ def test_a_streamed_transcription(server: ModelServer, captured: Captured) -> No
         assert len(list(to.audio.transcriptions.create(model="m", file=SOUND, stream=True))) == 3
     said = said_by(captured)
     assert used(said) == (14, 2)
-    assert 0.02 < said[attributes.PHASE + "generation"] < 1
+    assert EARLY < said[attributes.PHASE + "generation"] < LATE
     assert said[attributes.STREAM_END] == "complete"
 
 

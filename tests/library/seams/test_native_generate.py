@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from support.model_server import ModelServer, Reply
+from support.timed_calls import Pacing, with_queue
 
 from agentprof import _guard
 from agentprof._readable import to_raw
@@ -47,12 +48,15 @@ def nothing_fails_inside() -> Any:
     assert _guard.counts() == before
 
 
-def post(server: ModelServer, path: str, asked: dict[str, Any]) -> None:
+def post(server: ModelServer, path: str, asked: dict[str, Any], pacing: Pacing | None = None) -> None:
+    pacing = pacing or Pacing()
     with (
         httpx2.Client() as client,
         client.stream("POST", server.url.removesuffix("/v1") + path, json=asked) as answer,
     ):
-        answer.read()
+        pacing.begun()
+        for piece in answer.iter_raw():
+            pacing.got(piece.count(b"data: "))
 
 
 def only(captured: Captured) -> Span:
@@ -100,14 +104,15 @@ def test_sglang_streamed(server: ModelServer, captured: Captured) -> None:
         event({"text": "one two", "meta_info": META}),
         b"data: [DONE]\n\n",
     ]
-    server.replies = [Reply.stream(pieces)]
+    pacing = Pacing()
+    server.replies = [Reply.stream(pacing.pieces(pieces))]
     asked = {"text": "Count.", "sampling_params": {}, "stream": True}
-    post(server, "/generate", asked)
+    post(server, "/generate", asked, pacing)
     found = only(captured).call
     assert found is not None
     assert (found.stream, found.stream_end, found.finish_reasons) == (True, "complete", ("length",))
     assert found.first_token_ns is not None
-    assert found.first_token_ns >= 105 * MS
+    assert found.first_token_ns >= 110 * MS
     assert phases(captured)["queue"] == 50 * MS
 
 
@@ -130,8 +135,10 @@ def test_tgi_streamed(server: ModelServer, captured: Captured) -> None:
     """A token an event; the last has the whole text."""
     tokens = [{"token": {"text": text}, "generated_text": None, "details": None} for text in ("one", " two")]
     last = {"token": {"text": "."}, "generated_text": "one two.", "details": DETAILS}
-    server.replies = [Reply.stream([0.1, event(tokens[0]), 0.1, event(tokens[1]), event(last)])]
-    post(server, "/generate_stream", {"inputs": "Count."})
+    pacing = Pacing()
+    pieces = [0.1, event(tokens[0]), 0.1, event(tokens[1]), event(last)]
+    server.replies = [Reply.stream(pacing.pieces(pieces))]
+    post(server, "/generate_stream", {"inputs": "Count."}, pacing)
     found = only(captured).call
     assert found is not None
     assert (found.stream, found.stream_end, found.engine) == (True, "complete", "tgi")
@@ -176,12 +183,16 @@ def test_llama_cpp_streamed(server: ModelServer, captured: Captured) -> None:
         event({"content": " two", "stop": False}),
         event(LAST),
     ]
-    server.replies = [Reply.stream(pieces, wait_s=0.2)]
-    post(server, "/completion", {"prompt": "Count.", "stream": True})
+
+    def complete() -> None:
+        pacing = Pacing()
+        server.replies = [Reply.stream(pacing.pieces(pieces), wait_s=0.2)]
+        post(server, "/completion", {"prompt": "Count.", "stream": True}, pacing)
+
+    divided = with_queue(captured, complete).phases_ns
     found = only(captured).call
     assert found is not None
     assert (found.stream, found.stream_end) == (True, "complete")
-    divided = phases(captured)
     assert divided["queue"] >= 195 * MS
     assert divided["prefill"] == 50 * MS
     assert "wait" not in divided

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import requests
 from support.model_server import ModelServer, Reply
+from support.timed_calls import EARLY
 
 from agentprof import attributes as a
 from agentprof.testing import Captured
@@ -116,7 +117,7 @@ DRIVES: dict[str, Drive] = {
 def test_a_stream_read_to_its_end(server: ModelServer, captured: Captured, api: str, library: str) -> None:
     """The bytes are the program's; the span has when the first token and the first content came."""
     path, body, pieces = STREAMS[api]
-    paused = [part for piece in pieces for part in (piece, 0.02)]
+    paused = [part for piece in pieces for part in (piece, EARLY)]
     server.replies = [Reply(paused, framing="chunked")]
     got = DRIVES[library](server.url + path, json.dumps(body).encode(), None)
     assert got == b"".join(pieces)
@@ -147,7 +148,7 @@ def test_a_stream_that_is_left(server: ModelServer, captured: Captured, api: str
 
     def told() -> Iterator[bytes]:
         yield b"".join(pieces[:4])
-        gate.wait(10)
+        gate.wait(30)
 
     server.replies = [Reply(told(), framing="chunked")]
     DRIVES[library](server.url + path, json.dumps(body).encode(), 1)

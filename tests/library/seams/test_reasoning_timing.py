@@ -17,7 +17,7 @@ FIRST_MS, DELAY_MS = 30, 2
 LIMIT_S = 0.005
 LONGEST = 400
 """Events of a stream; the few longer ones would take seconds each."""
-RUNS = 5
+RUNS = 40
 """A busy machine delays one of the two clocks now and then: a stream counts by its best run."""
 
 

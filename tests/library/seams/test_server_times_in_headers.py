@@ -12,6 +12,7 @@ import openai
 import pytest
 import requests
 from support.model_server import CHAT, DONE, ROLE, ModelServer, Reply, chunk
+from support.timed_calls import about, streamed
 
 from agentprof import _guard, attributes
 from agentprof._readable import to_raw
@@ -235,28 +236,18 @@ def test_what_the_body_says_goes_before(server: ModelServer, captured: Captured)
 def test_a_stream(server: ModelServer, captured: Captured, headers: dict[str, str]) -> None:
     """Headers leave before the body: the time is that until them, and gives the way alone."""
     pieces = [ROLE, 0.1, chunk({"content": "a"}), 0.1, chunk({"content": "b"}, "stop"), DONE]
-    reply = Reply.stream(pieces, wait_s=WAIT_S)
-    reply.headers |= headers
-    server.replies = [reply]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        for _ in client.chat.completions.create(**ASKED, stream=True):
-            pass
+    streamed(server, pieces, WAIT_S, headers)
     row = row_of(captured)
-    assert 95 * MS <= row.phases_ns["network"] <= 250 * MS
+    assert row.phases_ns["network"] == about(0.1)
     assert row.phase_sources["network"] == "derived"
-    assert row.phases_ns["wait"] >= 240 * MS
+    assert row.phases_ns["wait"] == about(0.15 + 0.1)
     assert "model" not in row.phases_ns
 
 
 def test_a_stream_of_fireworks(server: ModelServer, captured: Captured) -> None:
     """What is known before the body is its server's time to the first token."""
     pieces = [ROLE, chunk({"content": "a"}), 0.1, chunk({"content": "b"}, "stop"), DONE]
-    reply = Reply.stream(pieces, wait_s=WAIT_S)
-    reply.headers |= {"fireworks-server-time-to-first-token": "0.2"}
-    server.replies = [reply]
-    with openai.OpenAI(api_key="key", base_url=server.url, max_retries=0) as client:
-        for _ in client.chat.completions.create(**ASKED, stream=True):
-            pass
+    streamed(server, pieces, WAIT_S, {"fireworks-server-time-to-first-token": "0.2"})
     row = row_of(captured)
     assert row.phases_ns["wait"] == 200 * MS
     assert row.phase_sources["wait"] == "reported"
