@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from agentprof.model import Call, Span
 
+_WORKED_ON = ("prefill", "generation")
 _ELSEWHERE = ("connect", "network", "queue", "client")
 _BATCH = "batch"
 
 
 def busy_ns(span: Span, call: Call) -> int | None:
-    """The last attempt without what is known to be connecting, network, queue, or the client's own time.
+    """Prefill and generation, where both are known; else the last attempt without what is known to be connecting,
+    network, queue, or the client's own time.
 
     None: its end is not known, no attempt succeeded, or it is a result of a batch, whose times nobody knows.
     """
     last = last_attempt_ns(span, call)
     if last is None:
         return None
+    worked = [call.phases[name].ns for name in _WORKED_ON if name in call.phases]
+    if len(worked) == len(_WORKED_ON):
+        return min(sum(worked), last)
     elsewhere = sum(call.phases[name].ns for name in _ELSEWHERE if name in call.phases)
     return max(0, last - elsewhere)
 

@@ -11,8 +11,9 @@ The first makes long prompts too cheap, the second too dear. A call's energy is 
 other request ran they are the same. The engine's counts include requests that nobody here sees, so that each task
 can be added up without the others.
 
-A call is worked on in its prefill and generation, and where they are not told apart in all of its wait and model
-time. It has a measured energy only if windows without a gap cover all of that.
+A call is worked on in its prefill and generation. Where nobody tells the queue from them it may have waited
+all that time, while others had the energy: it counts for the upper bound alone. A call has a measured energy only
+if windows without a gap cover all of this.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ import msgspec
 
 from agentprof.model import Call, Energy, EnergyWindow
 from agentprof.pricing.names import server_spellings
+from agentprof.rollup.phases import Segment
 from agentprof.rollup.profile import Profile
 from agentprof.rollup.tree import Node
 
-_WORKED_ON = frozenset({"prefill", "generation", "wait", "model"})
+_WORKED_ON = frozenset({"prefill", "generation"})
+_UNDIVIDED = frozenset({"wait", "model"})
 COVERS = "busy time"
 AROUND_NS = 120 * 10**9
 """Where a machine has windows up to so long before a call and after it, two minutes, those between are missing."""
@@ -154,6 +157,8 @@ class _Work(NamedTuple):
     """When a call was worked on, and with which tokens."""
 
     stretches: list[tuple[int, int]]
+    queued: list[tuple[int, int]]
+    """Those of them in all of which it may have waited instead."""
     first_token: int | None
     """Where its prompt counts; None: its tokens, if they are known, spread over all of the time."""
     prompt: int | None
@@ -175,11 +180,18 @@ class _Work(NamedTuple):
 
 def _work(node: Node, call: Call, profile: Profile) -> _Work | None:
     found: list[tuple[int, int]] = []
+    queued: list[tuple[int, int]] = []
     first_token = None
     at = node.start
-    for segment in profile.segments.get(id(node), ()):
-        if segment.name in _WORKED_ON and segment.ns:
+    segments = profile.segments.get(id(node), ())
+    has_queue, has_prefill = (_is_known(name, segments, call) for name in ("queue", "prefill"))
+    for segment in segments:
+        # A wait beside a prefill is all queue and way, one beside a queue all prefill.
+        undivided = segment.name in _UNDIVIDED and not (segment.name == "wait" and has_prefill)
+        if segment.ns and (undivided or segment.name in _WORKED_ON):
             found.append((at, at + segment.ns))
+            if undivided and not has_queue:
+                queued.append(found[-1])
         if segment.name == "generation" and segment.ns:
             first_token = at
         at += segment.ns
@@ -187,9 +199,15 @@ def _work(node: Node, call: Call, profile: Profile) -> _Work | None:
         return None
     usage = call.usage
     if usage is None or usage.input is None or usage.output is None:
-        return _Work(found, first_token, None, None)
+        return _Work(found, queued, first_token, None, None)
     spread = usage.output if first_token is not None else usage.input + usage.output
-    return _Work(found, first_token, usage.input, spread)
+    return _Work(found, queued, first_token, usage.input, spread)
+
+
+def _is_known(name: str, segments: Sequence[Segment], call: Call) -> bool:
+    """Whether a phase is told apart, be it of no length."""
+    known = call.phases.get(name)
+    return any(segment.name == name for segment in segments) or (known is not None and not known.ns)
 
 
 class _Share(NamedTuple):
@@ -208,13 +226,13 @@ def _share(own: Sequence[EnergyWindow], work: _Work) -> _Share | None:
     by_tokens: Fraction | None = Fraction(0)
     covered, is_divided = 0, False
     for window in own:
-        inside = sum(
-            max(0, min(end, window.end_ns) - max(start, window.start_ns)) for start, end in work.stretches
-        )
+        inside = _inside(window, work.stretches)
         covered += inside
         is_divided |= window.running_high > 1 and inside > 0
-        even = Fraction(window.energy_uj * inside, window.end_ns - window.start_ns)
-        low += even / max(window.running_high, 1)
+        length = window.end_ns - window.start_ns
+        even = Fraction(window.energy_uj * inside, length)
+        sure = Fraction(window.energy_uj * (inside - _inside(window, work.queued)), length)
+        low += sure / max(window.running_high, 1)
         high += even / max(window.running_low, 1)
         if by_tokens is not None:
             part = even if window.running_high <= 1 else _by_tokens(window, work)
@@ -222,6 +240,10 @@ def _share(own: Sequence[EnergyWindow], work: _Work) -> _Share | None:
     if covered != sum(end - start for start, end in work.stretches):
         return None
     return _Share(low, high, by_tokens, is_divided)
+
+
+def _inside(window: EnergyWindow, stretches: Iterable[tuple[int, int]]) -> int:
+    return sum(max(0, min(end, window.end_ns) - max(start, window.start_ns)) for start, end in stretches)
 
 
 def _by_tokens(window: EnergyWindow, work: _Work) -> Fraction | None:

@@ -139,7 +139,8 @@ def test_energy_that_is_sent_is_in_the_summary_of_its_time() -> None:
     """Of a task that was added up before; what cannot be a window is refused, and nothing of its request is kept."""
     with collecting() as collected:
         collector = collected.collector
-        more = {"server__address": "gpu1", "server__port": 8000}
+        more: dict[str, Any] = {"server__address": "gpu1", "server__port": 8000}
+        more |= {"agentprof__phase__queue": 0.0, "agentprof__phase_source__queue": "reported"}
         pipeline = Pipeline(collector.store, PRICER)
         pipeline.accept([task_span("1" * 32, "t"), call_span("1" * 32, "t", "c", **more)])
         pipeline.recompute()

@@ -68,7 +68,9 @@ def test_a_call_gets_its_share_of_what_was_measured(energy: Energy, tmp_path: Pa
         assert len(measured) == told["windows"]
         begin = min(window.start_ns for window in measured)
         pipeline = Pipeline(store, Pricer(Config(), formula=False))
-        more = {"server__address": "gpu1", "server__port": 8000}
+        more: dict[str, Any] = {"server__address": "gpu1", "server__port": 8000}
+        for phase, seconds in (("prefill", 0.25), ("generation", 0.75)):
+            more |= {f"agentprof__phase__{phase}": seconds, f"agentprof__phase_source__{phase}": "reported"}
         pipeline.accept(
             [
                 task_span("1" * 32, "t", start=begin),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.spans import call, failed, reported, usage
 
 from agentprof.config import parse_config
-from agentprof.model import Energy, Span
+from agentprof.model import Energy, Phase, Span
 from agentprof.pricing import Pricer
 
 SECOND = 10**9
@@ -107,6 +107,14 @@ def test_seconds_in_which_a_call_is_worked_on() -> None:
     energy = energy_of(WATTS, span)
     assert energy is not None
     assert (energy.boundary, energy.covers) == ("server", "busy time")
+
+
+@pytest.mark.parametrize("queue", [{}, {"queue": reported(SECOND // 10)}], ids=["untold", "told in part"])
+def test_a_queue_that_is_not_told_is_no_work_where_all_work_is(queue: dict[str, Phase]) -> None:
+    """llama.cpp's whole answers, and vLLM whose queue starts late: 5 s, of which it was worked on for 2."""
+    work = {"prefill": reported(SECOND), "generation": reported(SECOND)}
+    span = call("c", 0, 5 * SECOND, server="gpu1", queue_starts_late=bool(queue), phases=queue | work)
+    assert joules(WATTS, span) == (500, 1400)
 
 
 @pytest.mark.parametrize(

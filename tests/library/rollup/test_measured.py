@@ -43,7 +43,9 @@ def joules(calls: list[Span], *windows: EnergyWindow) -> tuple[float, float] | N
 
 
 def on_gpu(start: int, end: int, **more: Any) -> Span:
-    return call(f"c{start}-{end}", start, end, "root", **{"server": SERVER} | more)
+    """A call that is worked on all of its time, unless its phases say otherwise."""
+    fields = {"server": SERVER, "phases": {"queue": reported(0)}} | more
+    return call(f"c{start}-{end}", start, end, "root", **fields)
 
 
 def test_alone_on_the_machine_it_is_exact() -> None:
@@ -128,6 +130,51 @@ def test_only_its_time_in_the_engine_counts() -> None:
         phases={"queue": reported(10), "prefill": reported(20)},
     )
     assert joules([span], window(0, 50, 0), window(50, 60, 600), window(60, 100, 40)) == (40, 40)
+
+
+def engine_says(**phases: int) -> dict[str, Any]:
+    return {"phases": {name: reported(ns) for name, ns in phases.items()}}
+
+
+@pytest.mark.parametrize(
+    ("known", "bounds"),
+    [
+        # Nothing told apart: it may have waited for another's answer almost to its end.
+        ({"phases": {}}, (0, 100)),
+        ({"phases": {}, "first_token_ns": 70}, (30, 100)),
+        # A wait beside a prefill is none of the engine's work, one beside a queue is nothing else.
+        (engine_says(prefill=20, generation=30), (50, 50)),
+        (engine_says(prefill=20, generation=30) | {"first_token_ns": 70}, (50, 50)),
+        (engine_says(prefill=20), (20, 100)),
+        (engine_says(queue=60), (40, 40)),
+        (engine_says(queue=60) | {"first_token_ns": 70}, (40, 40)),
+        (engine_says(queue=0) | {"first_token_ns": 70}, (100, 100)),
+        (engine_says(queue=50, prefill=20, generation=30), (50, 50)),
+    ],
+)
+def test_an_untold_queue_widens_the_interval_downwards(
+    known: dict[str, Any], bounds: tuple[float, float]
+) -> None:
+    """One request runs at a time, at 1 J a moment: whose it is while a call may be queued nobody knows."""
+    assert joules([on_gpu(0, 100, **known)], window(0, 60, 60), window(60, 100, 40)) == bounds
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("told", [False, True])
+def test_calls_that_wait_for_each_other_take_no_more_than_was_measured(streamed: bool, told: bool) -> None:
+    """Four asked at once, answered one after the other, 100 J each: the low bounds are no more than these 400 J."""
+    calls = []
+    for place in range(4):
+        end = 100 * (place + 1)
+        more: dict[str, Any] = {"phases": {}}
+        if streamed:
+            more["first_token_ns"] = end - 60
+        if told:
+            more |= engine_says(prefill=40, generation=60)
+        calls.append(on_gpu(0, end, **more))
+    low, high = joules(calls, window(0, 250, 250), window(250, 400, 150)) or (None, None)
+    assert low == (400 if told else 240 if streamed else 0)
+    assert high == (400 if told else 1000)
 
 
 @pytest.mark.parametrize(
