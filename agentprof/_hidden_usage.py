@@ -12,6 +12,10 @@ from agentprof.dialects._fields import fields_of
 from agentprof.dialects._sse import Events
 
 _BOUNDARY: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_BEGUN: Final = 3
+"""Bytes that may be the beginning of a boundary."""
+_LONGEST: Final = 64 * 1024
+"""Bytes of a usage chunk at most: a longer event, an image say, is passed on as it comes."""
 
 
 class _Chunk(msgspec.Struct):
@@ -58,6 +62,8 @@ class UsageFilter:
         """
         self._decoder = decoder
         self._rest = b""
+        self._is_long = False
+        """Whether the beginning of the event has been passed on."""
         self._failed = False
 
     def __call__(self, raw: bytes) -> bytes:
@@ -83,9 +89,14 @@ class UsageFilter:
         for end in _BOUNDARY.finditer(text):
             event = text[start : end.end()]
             start = end.end()
-            if not _is_usage(event):
+            if self._is_long or len(event) > _LONGEST or not _is_usage(event):
                 passed.append(event)
+            self._is_long = False
         self._rest = text[start:]
+        if self._is_long or len(self._rest) > _LONGEST:
+            self._is_long = True
+            passed.append(self._rest[:-_BEGUN])
+            self._rest = self._rest[-_BEGUN:]
         return b"".join(passed)
 
     def finish(self) -> bytes:

@@ -61,6 +61,19 @@ def test_events_nested_too_deep_to_be_read(size: int) -> None:
     assert _guard.counts() == before
 
 
+@pytest.mark.parametrize("size", [100, 16_384, 10_000_000])
+def test_long_events_are_passed_on_as_they_come(size: int) -> None:
+    """Only what may still be a usage chunk waits; one that comes after an image is hidden all the same."""
+    image = b'data: {"choices":[],"usage":{"x":"' + b"A" * 1_000_000 + b'"}}\n\n'
+    stream, kept = STREAM[0] + image + STREAM[4] + STREAM[1], STREAM[0] + image + STREAM[1]
+    hide, passed, most = UsageFilter(None), b"", 0
+    for at in range(0, len(stream), size):
+        passed += hide(stream[at : at + size])
+        most = max(most, len(hide._rest))
+    assert passed + hide.finish() == kept
+    assert most <= 64 * 1024
+
+
 def test_a_failure_of_ours_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waited for its end is passed on with the rest; from then on so is the usage chunk."""
     failures = _guard.counts().get("hiding the usage of a stream", 0)

@@ -102,7 +102,6 @@ def test_tokens(usage: dict[str, Any], expected: Usage | None) -> None:
         pytest.param({"cost_in_usd_ticks": 6306000}, "0.0006306000", id="xai"),
         pytest.param({"cost_in_usd_ticks": 0}, None, id="no ticks is not free"),
         pytest.param({"cost_in_usd_ticks": -5}, None, id="negative ticks"),
-        pytest.param({"cost_in_usd_ticks": 10**19}, None, id="ticks beyond any bill"),
         pytest.param({"cost": None}, None, id="null"),
         pytest.param({"cost": "much"}, None, id="no number"),
         pytest.param({"cost": -1}, None, id="negative"),
