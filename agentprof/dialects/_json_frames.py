@@ -21,7 +21,9 @@ class Lines:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Every line that is complete with these bytes."""
-        lines = (self.rest + chunk).split(b"\n")
+        data = self.rest + chunk
+        # What has no end is not looked through again with each piece of it.
+        lines = data.split(b"\n") if b"\n" in chunk else [data]
         self.rest = lines.pop()
         if len(self.rest) > _LIMIT:
             self.rest = b""
