@@ -174,7 +174,11 @@ class PhaseExporter(Closing):
                 self._say(
                     f"phases of task {printable(task_id)} are left out ({type(error).__name__}: {error})"
                 )
-        return [call for call in found.values() if self._known.get(call.key) != _digest(call)]
+        return [
+            call._replace(is_later=call.key in self._known)
+            for call in found.values()
+            if self._known.get(call.key) != _digest(call)
+        ]
 
     def _send_all(self, calls: Sequence[CallPhases]) -> bool:
         """False if the time at the end was too short."""

@@ -25,6 +25,8 @@ from agentprof.rollup.profile import profiled
 from agentprof.rollup.tree import Node, Tree
 
 SCOPE: Final = "agentprof_collector.phases"
+LATER: Final = " (later)"
+"""Ends the names of phases that were known when others of the same call had been sent."""
 _LATEST_NS: Final = 2**63 - 1
 _TRACE_ID = re.compile("[0-9a-f]{32}")
 _SPAN_ID = re.compile("[0-9a-f]{16}")
@@ -39,6 +41,8 @@ class CallPhases(NamedTuple):
     """`service.name` of the process that made the call."""
     spans: tuple[ProtoSpan, ...]
     """Its children, in their order; phases fill a call exactly."""
+    is_later: bool = False
+    """Others of this call were sent before, and what has them keeps them."""
 
 
 def phase_spans(task_id: str, spans: Iterable[Span]) -> list[CallPhases]:
@@ -94,11 +98,12 @@ def _key(node: Node) -> bytes | None:
 
 
 def as_request(calls: Sequence[CallPhases]) -> bytes:
-    """The phase spans as one encoded OTLP request, a resource for each service."""
+    """The phase spans as one encoded OTLP request, a resource for each service; later ones say so in their names."""
     request = ExportTraceServiceRequest()
     by_service: dict[str | None, list[ProtoSpan]] = {}
     for call in calls:
-        by_service.setdefault(call.service, []).extend(call.spans)
+        spans = [_named_later(span) for span in call.spans] if call.is_later else call.spans
+        by_service.setdefault(call.service, []).extend(spans)
     for service, spans in by_service.items():
         of_resource = request.resource_spans.add()
         if service is not None:
@@ -107,6 +112,13 @@ def as_request(calls: Sequence[CallPhases]) -> bytes:
         of_scope.scope.name = SCOPE
         of_scope.spans.extend(spans)
     return request.SerializeToString(deterministic=True)
+
+
+def _named_later(span: ProtoSpan) -> ProtoSpan:
+    found = ProtoSpan()
+    found.CopyFrom(span)
+    found.name += LATER
+    return found
 
 
 def _drawn(node: Node) -> CallPhases | None:

@@ -103,7 +103,7 @@ def test_an_engine_that_was_there_first_is_drawn(trace: str, parent: str) -> Non
 def test_an_engine_that_speaks_after_the_phases_were_sent_is_drawn_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The call's phases are sent once more; the same phase keeps its span id."""
+    """The call's phases are sent once more, and named as later; the same phase keeps its span id."""
     monkeypatch.setattr(collecting_module, "PhaseExporter", functools.partial(PhaseExporter, settle_s=0.0))
     with CollectorServer() as receiver:
         with collecting(phase_spans_to=receiver.url) as collected:
@@ -114,5 +114,5 @@ def test_an_engine_that_speaks_after_the_phases_were_sent_is_drawn_again(
             send(collected, the_engine(CLIENT, CALL))
             receiver.wait_for(lambda: len(receiver.spans) == 2 + len(JOINED))
         again = receiver.spans[2:]
-        assert [span.name for span in again] == [name for name, _, _ in JOINED]
-        assert {span.name: span.span_id for span in again}["generation"] == before["generation"]
+        assert [span.name for span in again] == [f"{name} (later)" for name, _, _ in JOINED]
+        assert {span.name: span.span_id for span in again}["generation (later)"] == before["generation"]
