@@ -111,8 +111,8 @@ def _title(kind: SpanKind, name: str, fields: Mapping[str, Any], task_name: str 
             title = _model(fields)
         case "tool":
             title = values.text(fields.get("tool_name")) or values.text(fields.get("step_name"))
-            if title is None and "mcp_method" in fields:
-                title = values.text(name.rpartition(f"{fields['mcp_method']} ")[2])
+            if title is None and (method := values.text(fields.get("mcp_method"))) is not None:
+                title = values.text(name.rpartition(f"{method} ")[2])
         case "agent":
             title = values.text(fields.get("agent_name")) or values.text(fields.get("step_name"))
         case "step" | "human":

@@ -86,6 +86,6 @@ def _object(value: Any) -> list[tuple[str, Any]]:
         return []
     try:
         found = msgspec.json.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except values.UNREADABLE:
         return []
     return list(found.items())[:_KEYS] if isinstance(found, dict) else []

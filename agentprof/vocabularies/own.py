@@ -212,7 +212,10 @@ def input_bytes(own: Mapping[str, Any]) -> dict[str, int]:
 def histogram(own: Mapping[str, Any]) -> dict[int, int]:
     """Gaps between token chunks by bucket; a part that is no `index:count` is left out."""
     found: dict[int, int] = {}
-    for part in str(own.get(a.INTER_TOKEN_HISTOGRAM) or "")[: values.TEXT_LIMIT * 4].split(","):
+    written = own.get(a.INTER_TOKEN_HISTOGRAM)
+    if not isinstance(written, str):
+        return found
+    for part in written[: values.TEXT_LIMIT * 4].split(","):
         index, _, times = part.partition(":")
         try:
             bucket, uses = int(index), int(times)

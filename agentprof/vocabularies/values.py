@@ -16,6 +16,9 @@ from agentprof.money import billed
 TEXT_LIMIT = 1024
 """Characters kept of a text: names are short, and what is longer is likely content."""
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What is raised for a text that is no JSON, or JSON nested too deep."""
+
 _HASH_CHARS = 32
 _MAX_COUNT = 10**15
 _MAX_SECONDS = 10**9
@@ -27,7 +30,10 @@ def text(value: Any) -> str | None:
         return value[:TEXT_LIMIT] or None
     if isinstance(value, bool) or value is None or isinstance(value, (list, tuple, dict, bytes)):
         return None
-    return str(value)[:TEXT_LIMIT] or None
+    try:
+        return str(value)[:TEXT_LIMIT] or None
+    except ValueError:  # an int of more digits than are written
+        return None
 
 
 def identity(value: Any, limit: int = TEXT_LIMIT) -> str | None:
@@ -46,7 +52,7 @@ def texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and value.startswith("["):
         try:
             value = msgspec.json.decode(value)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return (value[:TEXT_LIMIT],)
     if isinstance(value, (list, tuple)):
         return tuple(t for item in value if (t := text(item)) is not None)
@@ -116,7 +122,7 @@ def _unwrapped(value: str) -> Any:
     if value.startswith("{"):
         try:
             inner = msgspec.json.decode(value)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return None
         return next(iter(inner.values()), None) if isinstance(inner, dict) and len(inner) == 1 else None
     return value

@@ -335,6 +335,29 @@ def test_whatever_the_values_are_a_span_comes_out(attributes: dict[str, Any], ki
     assert isinstance(normalise(raw(attributes, kind=kind)), Span)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("[" * 20_000, id="lists too deep"),
+        pytest.param('{"a":' * 20_000, id="objects too deep"),
+        pytest.param("[\ud800", id="half a character in a list"),
+        pytest.param("{\ud800", id="half a character in an object"),
+        pytest.param(10**5000, id="more digits than are written"),
+        pytest.param([10**5000], id="such digits in a list"),
+    ],
+)
+def test_what_no_decoder_takes_is_absent(value: Any) -> None:
+    """Wherever it stands, the rest of the span is understood."""
+    for name in NAMES:
+        for kind, attributes in (
+            ("model", {a.OPERATION: "chat"}),
+            ("tool", {a.OPERATION: "execute_tool"}),
+            ("task", {a.TASK_ID: "t", a.TASK_NAME: "n"}),
+        ):
+            if name not in attributes:
+                assert (name, normalise(raw({**attributes, name: value})).kind) == (name, kind)
+
+
 NAMES = sorted(
     {name for table in VOCABULARIES for names in table.fields.values() for name in names}
     | {rule.attribute for table in VOCABULARIES for rule in table.kinds}
