@@ -207,11 +207,11 @@ OUTCOMES: list[Outcome] = [
         lambda way, gate: [Reply(b"<html>", headers={"content-type": "application/json"})],
         kinds=(False,),
     ),
-    Outcome("timeout", lambda way, gate: [Reply(b"", before=gate.hold)], timeout_s=0.05),
+    Outcome("timeout", lambda way, gate: [Reply(b"", before=gate.hold)], timeout_s=0.1),
     Outcome("cancelled", lambda way, gate: [Reply(b"", before=_interrupting(gate))], leave="cancel"),
     Outcome("left", lambda way, gate: [_held(way, gate)], leave="break", kinds=(True,)),
     Outcome("closed", lambda way, gate: [_held(way, gate)], leave="close", kinds=(True,)),
-    Outcome("late timeout", lambda way, gate: [_held(way, gate)], timeout_s=0.05, kinds=(True,)),
+    Outcome("late timeout", lambda way, gate: [_held(way, gate)], timeout_s=0.4, kinds=(True,)),
     Outcome("truncated", lambda way, gate: [good(way, 2, "close")], kinds=(True,)),
     Outcome(
         "error inside",

@@ -111,7 +111,7 @@ def test_windows_that_nobody_stored_are_a_failure(energy: Energy, engine: ModelS
         done = energy("--seconds", "1", "--every", "0.25", "--url", collected.collector.url, "--json")
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
-    assert told["lost"] == told["windows"] >= 3
+    assert told["lost"] == told["windows"] >= 2
     assert (
         f"agentprof: {told['lost']} windows of {told['windows']} could not be stored: no collector answers"
         in (done.stderr)

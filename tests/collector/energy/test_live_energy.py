@@ -65,12 +65,12 @@ def test_calls_share_what_was_measured_while_they_ran(shared: Path, tmp_path: Pa
     assert {0, 1, 2} <= {count for window in windows for count in (window.running_low, window.running_high)}
     alone, *both = [joules(row) for row in rows]
     whole = WATTS * rows[0].duration_ns / 1e9
-    assert 0.5 * whole <= alone[0] <= alone[1] <= 1.02 * whole
+    assert 0.5 * whole <= alone[0] <= alone[1] <= 1.1 * whole
     # The engine's count is read some tens of milliseconds apart, and a call begins before it has a slot.
     for row, (low, high) in zip(rows[1:], both, strict=True):
         whole = WATTS * row.duration_ns / 1e9
         assert 0.3 * whole <= low <= 0.9 * whole
-        assert low <= high <= 1.02 * whole
+        assert low <= high <= 1.1 * whole
 
 
 def joules(row: CallRow) -> tuple[float, float]:
