@@ -193,7 +193,14 @@ class ExportWorker:
                 if pricer is None:
                     return batch
                 from agentprof._priced import priced
-            return [priced(span, pricer) for span in batch]
         except Exception:
-            _guard.failed("pricing spans")
+            _guard.failed("loading prices")
             return batch
+        found = []
+        for span in batch:
+            try:
+                found.append(priced(span, pricer))
+            except Exception:
+                _guard.failed("pricing a span")
+                found.append(span)
+        return found

@@ -3,17 +3,22 @@
 import sys
 import threading
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import agentprof
-from agentprof import _export, _guard, _worker
+from agentprof import _export, _guard, _worker, attributes
 from agentprof._counts import counts
 from agentprof._destinations import ToExporter
 from agentprof._processors import ExportProcessor
 from agentprof._worker import ExportWorker
+from agentprof.config import Config, ModelPrice
+from agentprof.model import Span
+from agentprof.pricing import Pricer
 
 
 class Gate(SpanExporter):
@@ -194,6 +199,37 @@ def test_many_threads_flush_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
         sys.setswitchinterval(interval)
     assert errors == []
     assert sorted(gate.names) == sorted(names)
+    worker.close(1)
+
+
+def test_a_span_whose_price_cannot_be_found() -> None:
+    """It goes out without one; the others of its batch have theirs."""
+
+    class Odd(Pricer):
+        def price(self, span: Span) -> Span:
+            if span.call is not None and span.call.model == "odd":
+                raise ZeroDivisionError
+            return super().price(span)
+
+    prices = Odd(
+        Config(prices=[ModelPrice(provider="*", model="plain", input=Decimal(1), output=Decimal(1))])
+    )
+    exporter = InMemorySpanExporter()
+    worker = ExportWorker(ToExporter(exporter), lambda in_haste: prices)
+    provider = TracerProvider(shutdown_on_exit=False)
+    processor = ExportProcessor()
+    processor.worker = worker
+    provider.add_span_processor(processor)
+    usage = {attributes.OPERATION: "chat", attributes.INPUT_TOKENS: 10**6, attributes.OUTPUT_TOKENS: 0}
+    for model in ("plain", "odd", "plain"):
+        said = usage | {attributes.REQUEST_MODEL: model}
+        provider.get_tracer("t").start_span(model, attributes=said).end()
+    assert worker.flush(10)
+    costs = [
+        (span.name, (span.attributes or {}).get(attributes.COST)) for span in exporter.get_finished_spans()
+    ]
+    assert costs == [("plain", "1.000000"), ("odd", None), ("plain", "1.000000")]
+    assert _guard.counts() == {"pricing a span": 1}
     worker.close(1)
 
 
