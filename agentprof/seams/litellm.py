@@ -115,15 +115,8 @@ def _is_stream(result: Any) -> bool:
 def _next(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
-        scope = _opened_by_first(self)
-        try:
-            piece = original(self)
-        except BaseException as error:
-            _stopped(self, scope, error)
-            raise
-        if scope is not None:
-            _end(scope, None, self)
-        return piece
+        with _Piece(self):
+            return original(self)
 
     return __next__
 
@@ -131,17 +124,28 @@ def _next(original: Callable[..., Any]) -> Callable[..., Any]:
 def _anext(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def __anext__(self: Any) -> Any:
-        scope = _opened_by_first(self)
-        try:
-            piece = await original(self)
-        except BaseException as error:
-            _stopped(self, scope, error)
-            raise
-        if scope is not None:
-            _end(scope, None, self)
-        return piece
+        with _Piece(self):
+            return await original(self)
 
     return __anext__
+
+
+class _Piece:
+    """The time in which the program waits for the next piece of a stream."""
+
+    __slots__ = ("_scope", "_stream")
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        self._scope = _opened_by_first(self._stream)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace_back: object) -> None:
+        if error is not None:
+            _stopped(self._stream, self._scope, error)
+        elif self._scope is not None:
+            _end(self._scope, None, self._stream)
 
 
 def _opened_by_first(stream: Any) -> Scope | None:
