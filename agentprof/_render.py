@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,10 @@ def as_text(summary: TaskSummary, width: int = 80) -> str:
     ]
     doubts = _lines.warnings(document)
     if doubts:
-        lines += ["", *(f"! {doubt}" for doubt in doubts)]
+        # What to do stands at their ends, a switch as it is typed.
+        lines.append("")
+        for doubt in doubts:
+            lines += textwrap.wrap(f"! {doubt}", width, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(fmt.cut(line, width) for line in lines)
 
 

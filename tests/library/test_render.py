@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 import unicodedata
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from agentprof import _format as fmt
 from agentprof import _lines, _render
+from agentprof.engines.table import ADVICE
 from agentprof.model import Call, Cost, FailedAttempt, Phase, Span, TaskMark, Tool, Usage
 from agentprof.rollup import roll_up
 from agentprof.summary import TIMELINE, TaskSummary, Warn
@@ -168,6 +170,23 @@ def test_the_text_keeps_to_its_width(width: int) -> None:
     text = _render.as_text(summary(name="x" * 300), width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "x…   success   1.00 s" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("code", sorted(ADVICE))
+def test_what_to_do_about_missing_times_is_not_cut(code: str, width: int) -> None:
+    """Each engine's advice is there to its last word, with its switches whole, however narrow the text is."""
+    warned = Warn(code="timing_faults", count=2, detail="longer than the call " * 9)
+    found = msgspec.structs.replace(
+        summary(), warnings=[warned], advice=[Warn(code=code, count=1, detail=ADVICE[code])]
+    )
+    text = _render.as_text(found, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    said = " ".join(text.split())
+    assert said.endswith(f"! {code}: {ADVICE[code]}")
+    assert f"! timing_faults (2): {warned.detail.strip()} !" in said
+    for switch in re.findall(r"--[a-z-]+", ADVICE[code]):
+        assert switch in text
 
 
 @given(
