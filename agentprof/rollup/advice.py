@@ -12,6 +12,7 @@ from agentprof.rollup.tree import Node
 from agentprof.summary import Warn
 
 _PARTS: Final = ("queue", "prefill", "wait", "generation")
+_OF_CLIENT: Final = "inter_token: "
 
 
 def advice(calls: Iterable[Node]) -> list[Warn]:
@@ -23,6 +24,8 @@ def advice(calls: Iterable[Node]) -> list[Warn]:
         and node.call.engine in ADVICE
         and not node.error
         and not any(is_reported(node.call.phases.get(part)) for part in _PARTS)
+        # Times that cannot be were sent all the same; those between tokens are the client's.
+        and all(fault.startswith(_OF_CLIENT) for fault in node.call.timing_faults)
     )
     return [
         Warn(code=f"{engine}_timing", count=count, detail=ADVICE[engine])

@@ -29,7 +29,7 @@ def test_an_engine_that_does_not_say_its_times() -> None:
 
 
 def test_engines_that_say_them_or_cannot() -> None:
-    """No advice where times are there, where an engine has none to give, and of calls that failed."""
+    """No advice where times are there, be they wrong, where an engine has none to give, and of calls that failed."""
     phases = {"queue": reported(5), "prefill": reported(5), "generation": reported(5)}
     found = summary(
         call("1", 0, 100, "a", engine="vllm", phases=phases),
@@ -38,8 +38,15 @@ def test_engines_that_say_them_or_cannot() -> None:
         call("4", 600, 700, "a", engine="groq"),
         call("5", 800, 900, "a", engine="vllm", error=True),
         call("6", 950, 990, "a"),
+        call("7", 991, 992, "a", engine="vllm", timing_faults=("metrics.queue_time_ms: negative",)),
     )
     assert found.advice == []
+
+
+def test_what_the_client_finds_wrong_says_nothing_of_the_engine() -> None:
+    """A stream that was held up on the way, of an engine that sent no times."""
+    held_up = call("1", 0, 100, "a", engine="vllm", timing_faults=("inter_token: came at once",))
+    assert [entry.code for entry in summary(held_up).advice] == ["vllm_timing"]
 
 
 def test_advice_for_many_tasks() -> None:
