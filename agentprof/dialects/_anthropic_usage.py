@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects._answer import Answer
+from agentprof.dialects._count import Count, is_count
 from agentprof.model import Usage
 
 _USES: Final = "_requests"
@@ -19,34 +20,34 @@ _USES: Final = "_requests"
 class CacheWrites(msgspec.Struct):
     """Cache writes by how long they are kept."""
 
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
 
 
 class OutputDetails(msgspec.Struct):
     """Parts of the output."""
 
-    thinking_tokens: int | None = None
+    thinking_tokens: Count | None = None
 
 
 class Iteration(msgspec.Struct):
     """One of the inferences behind an answer."""
 
     type: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
     cache_creation: CacheWrites | None = None
 
 
 class RawUsage(msgspec.Struct):
     """Usage as sent. In a stream it comes in pieces: a later one holds for the fields it has."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
     cache_creation: CacheWrites | None = None
     output_tokens_details: OutputDetails | None = None
     server_tool_use: dict[str, Any] | None = None
@@ -69,7 +70,7 @@ def read_usage(raw: RawUsage, answer: Answer) -> None:
     for name, uses in (raw.server_tool_use or {}).items():
         # What is billed; a use that failed is among the blocks and not here.
         kind = name.removesuffix(_USES)
-        if type(uses) is int and uses > 0:
+        if is_count(uses):
             answer.server_tools[kind] = uses
         elif uses == 0:
             answer.server_tools.pop(kind, None)

@@ -13,30 +13,31 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects._answer import Answer
+from agentprof.dialects._count import Count
 from agentprof.model import Usage
 
 _ON_DEMAND: Final = "ON_DEMAND_"
 
 
-class Count(msgspec.Struct, rename="camel"):
+class Medium(msgspec.Struct, rename="camel"):
     """Tokens of one kind of medium."""
 
     modality: Any = None
-    token_count: int | None = None
+    token_count: Count | None = None
 
 
 class RawUsage(msgspec.Struct, rename="camel"):
     """Usage as sent; what is 0 is often left out."""
 
-    prompt_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-    total_token_count: int | None = None
-    prompt_tokens_details: list[Count] | None = None
-    cache_tokens_details: list[Count] | None = None
-    candidates_tokens_details: list[Count] | None = None
+    prompt_token_count: Count | None = None
+    tool_use_prompt_token_count: Count | None = None
+    cached_content_token_count: Count | None = None
+    candidates_token_count: Count | None = None
+    thoughts_token_count: Count | None = None
+    total_token_count: Count | None = None
+    prompt_tokens_details: list[Medium] | None = None
+    cache_tokens_details: list[Medium] | None = None
+    candidates_tokens_details: list[Medium] | None = None
     service_tier: str | None = None
     traffic_type: Any = None
     """Of Vertex, where the tier is a part of it."""
@@ -94,5 +95,5 @@ def _media(raw: RawUsage) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count > 0} or _NO_MEDIA
 
 
-def _of(details: list[Count] | None, modality: str) -> int:
+def _of(details: list[Medium] | None, modality: str) -> int:
     return sum(one.token_count or 0 for one in details or () if one.modality == modality)

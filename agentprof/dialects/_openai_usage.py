@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from agentprof.dialects._answer import Answer
+from agentprof.dialects._count import Count, is_count
 from agentprof.model import MEDIA, Usage
 from agentprof.money import EXACT, billed
 
@@ -19,12 +20,12 @@ _COUNT_SUFFIXES = ("_requests", "_calls")
 class Details(msgspec.Struct):
     """Parts of the input or of the output."""
 
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    created_cache_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    audio_tokens: int | None = None
-    image_tokens: int | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    created_cache_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    audio_tokens: Count | None = None
+    image_tokens: Count | None = None
 
 
 class CostDetails(msgspec.Struct):
@@ -36,20 +37,20 @@ class CostDetails(msgspec.Struct):
 class RawUsage(msgspec.Struct):
     """Usage as sent, under the names of chat, of responses and of the variants seen in the field."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    total_tokens: Count | None = None
     prompt_tokens_details: Details | None = None
     completion_tokens_details: Details | None = None
     input_tokens_details: Details | None = None
     output_tokens_details: Details | None = None
     input_token_details: Details | None = None
     """Of OpenAI's transcriptions, with one `s` less."""
-    prompt_cache_hit_tokens: int | None = None
-    cached_tokens: int | None = None
-    num_cached_tokens: int | None = None
+    prompt_cache_hit_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    num_cached_tokens: Count | None = None
     cost: msgspec.Raw = msgspec.Raw()
     """Kept as text: money is exact."""
     cost_details: CostDetails | None = None
@@ -168,7 +169,7 @@ def dollars(raw: msgspec.Raw | bytes) -> Decimal | None:
 
 def _count_server_tools(counted: dict[str, Any], answer: Answer) -> None:
     for key, value in counted.items():
-        if isinstance(value, int) and value > 0:
+        if is_count(value):
             for suffix in _COUNT_SUFFIXES:
                 key = key.removesuffix(suffix)
             answer.server_tools[key] = max(value, answer.server_tools.get(key, 0))

@@ -14,6 +14,7 @@ import msgspec
 
 from agentprof.dialects import _aws_frames
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, Asked, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -28,19 +29,19 @@ class CacheDetail(msgspec.Struct, rename="camel"):
     """Cache writes that are kept for the same time."""
 
     ttl: str | None = None
-    input_tokens: int | None = None
+    input_tokens: Count | None = None
 
 
 class RawUsage(msgspec.Struct, rename="camel"):
     """Usage as sent: the cache stands beside the input, under other names where Nova is invoked."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_write_input_tokens: int | None = None
-    cache_read_input_token_count: int | None = None
-    cache_write_input_token_count: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    total_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_write_input_tokens: Count | None = None
+    cache_read_input_token_count: Count | None = None
+    cache_write_input_token_count: Count | None = None
     cache_details: list[CacheDetail] | None = None
 
 

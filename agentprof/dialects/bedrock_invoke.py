@@ -13,6 +13,7 @@ import msgspec
 
 from agentprof.dialects import bedrock_text
 from agentprof.dialects._answer import NOTHING, Answer, Asked, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._tolerant import Tolerant
 from agentprof.dialects.anthropic_messages import Messages
@@ -29,10 +30,10 @@ _METRICS: Final = b'"amazon-bedrock-invocationMetrics"'
 class Metrics(msgspec.Struct, rename="camel"):
     """What the service counted and measured: the cache stands beside the input."""
 
-    input_token_count: int | None = None
-    output_token_count: int | None = None
-    cache_read_input_token_count: int | None = None
-    cache_write_input_token_count: int | None = None
+    input_token_count: Count | None = None
+    output_token_count: Count | None = None
+    cache_read_input_token_count: Count | None = None
+    cache_write_input_token_count: Count | None = None
     invocation_latency: int | None = None
     first_byte_latency: int | None = None
 
@@ -56,7 +57,7 @@ class NovaEvent(msgspec.Struct, rename="camel"):
 class Counted(msgspec.Struct):
     """What embeddings say of their input."""
 
-    inputTextTokenCount: int | None = None
+    inputTextTokenCount: Count | None = None
 
 
 _read_last = Tolerant(Last)

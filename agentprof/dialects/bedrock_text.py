@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
 from agentprof.dialects.openai_chat import Completions
@@ -36,7 +37,7 @@ class Piece(msgspec.Struct):
     finish_reason: str | None = None
     completion_reason: str | None = msgspec.field(default=None, name="completionReason")
     reason: Reason | None = msgspec.field(default=None, name="finishReason")
-    tokens: int | None = msgspec.field(default=None, name="tokenCount")
+    tokens: Count | None = msgspec.field(default=None, name="tokenCount")
 
     @property
     def ended_by(self) -> str | None:
@@ -50,13 +51,13 @@ class Text(msgspec.Struct):
 
     # Llama
     generation: Any = None
-    prompt_token_count: int | None = None
-    generation_token_count: int | None = None
+    prompt_token_count: Count | None = None
+    generation_token_count: Count | None = None
     # Titan
     results: list[Piece] | None = None
     output_text: Any = msgspec.field(default=None, name="outputText")
-    input_tokens: int | None = msgspec.field(default=None, name="inputTextTokenCount")
-    output_tokens: int | None = msgspec.field(default=None, name="totalOutputTextTokenCount")
+    input_tokens: Count | None = msgspec.field(default=None, name="inputTextTokenCount")
+    output_tokens: Count | None = msgspec.field(default=None, name="totalOutputTextTokenCount")
     completion_reason: str | None = msgspec.field(default=None, name="completionReason")
     # Mistral, Command, J2
     outputs: list[Piece] | None = None

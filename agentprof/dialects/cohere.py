@@ -17,6 +17,7 @@ import msgspec
 
 from agentprof.dialects import openai_chat
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
+from agentprof.dialects._count import FractionalCount
 from agentprof.dialects._format import Format, Frames, Told
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
@@ -27,11 +28,11 @@ from agentprof.model import Usage
 class Tokens(msgspec.Struct):
     """Counts of tokens; a streamed answer may have them with a fraction of 0."""
 
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    image_tokens: float | None = None
+    input_tokens: FractionalCount | None = None
+    output_tokens: FractionalCount | None = None
+    image_tokens: FractionalCount | None = None
     """Beside `input_tokens`."""
-    reasoning_tokens: float | None = None
+    reasoning_tokens: FractionalCount | None = None
 
 
 class RawUsage(msgspec.Struct):
@@ -39,7 +40,7 @@ class RawUsage(msgspec.Struct):
 
     tokens: Tokens | None = None
     billed_units: Tokens | None = None
-    cached_tokens: float | None = None
+    cached_tokens: FractionalCount | None = None
 
 
 class Message(msgspec.Struct):

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -24,12 +25,12 @@ _KINDS: Final = {"google_search": "web_search", "mcp_server_tool": "mcp"}
 class RawUsage(msgspec.Struct):
     """Usage as sent: thoughts stand beside the output, what tools read beside the input."""
 
-    total_input_tokens: int | None = None
-    total_output_tokens: int | None = None
-    total_thought_tokens: int | None = None
-    total_tool_use_tokens: int | None = None
-    total_cached_tokens: int | None = None
-    total_tokens: int | None = None
+    total_input_tokens: Count | None = None
+    total_output_tokens: Count | None = None
+    total_thought_tokens: Count | None = None
+    total_tool_use_tokens: Count | None = None
+    total_cached_tokens: Count | None = None
+    total_tokens: Count | None = None
 
 
 class Step(msgspec.Struct):

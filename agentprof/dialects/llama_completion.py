@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -17,7 +18,7 @@ from agentprof.model import Usage
 class Timings(msgspec.Struct):
     """Of the engine's times only what says how the prompt was read."""
 
-    cache_n: int | None = None
+    cache_n: Count | None = None
 
 
 class Body(msgspec.Struct):
@@ -27,8 +28,8 @@ class Body(msgspec.Struct):
     stop: bool | None = None
     stop_type: str | None = None
     model: str | None = None
-    tokens_predicted: int | None = None
-    tokens_evaluated: int | None = None
+    tokens_predicted: Count | None = None
+    tokens_evaluated: Count | None = None
     """The whole prompt, what was cached of it included."""
     timings: Timings | None = None
     error: Any = None

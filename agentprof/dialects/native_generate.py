@@ -12,6 +12,7 @@ import msgspec
 
 from agentprof import engines
 from agentprof.dialects._answer import CONTENT, NOTHING, Answer, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format
 from agentprof.dialects._openai_error import error_type
 from agentprof.dialects._tolerant import Tolerant
@@ -29,18 +30,18 @@ class Meta(msgspec.Struct):
 
     id: str | None = None
     finish_reason: Finish | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    cached_tokens: Count | None = None
 
 
 class Details(msgspec.Struct):
     """What TGI says beside the text, where the request asks for it."""
 
     finish_reason: str | None = None
-    generated_tokens: int | None = None
-    prompt_tokens: int | None = None
-    input_length: int | None = None
+    generated_tokens: Count | None = None
+    prompt_tokens: Count | None = None
+    input_length: Count | None = None
 
 
 class Token(msgspec.Struct):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from agentprof.dialects._answer import CONTENT, NOTHING, THINKING, Answer, EventReader
+from agentprof.dialects._count import Count
 from agentprof.dialects._format import Format, Frames
 from agentprof.dialects._json_frames import Lines
 from agentprof.dialects._openai_error import error_type
@@ -60,9 +61,9 @@ class Line(msgspec.Struct):
     thinking: Any = None
     done: bool | None = None
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
+    prompt_eval_count: Count | None = None
     """Missing where the whole prompt was kept from before, in older releases."""
-    eval_count: int | None = None
+    eval_count: Count | None = None
     load_duration: int | None = None
     prompt_eval_duration: int | None = None
     eval_duration: int | None = None
