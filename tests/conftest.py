@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A shared machine is noisy: a slow example is no fault. CI looks at more of them.
-settings.register_profile("quick", deadline=None, max_examples=100)
-settings.register_profile("thorough", deadline=None, max_examples=400)
+# A shared machine is noisy: a slow example is no fault, nor is slow making of one. CI looks at more of them.
+for _name, _examples in {"quick": 100, "thorough": 400}.items():
+    settings.register_profile(
+        _name, deadline=None, max_examples=_examples, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentprof.model import Call, Evidence, Phase, Span, TaskMark
@@ -78,7 +78,7 @@ def test_tasks_do_not_depend_on_the_order_of_spans(spans: list[Span], seed: int)
         assert sum(summary.timeline_ns.values()) == summary.wall_ns
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(some_spans(), st.integers(0, 1_000))
 def test_rows_do_not_depend_on_the_order_of_arrival(spans: list[Span], seed: int) -> None:
     """Added up after each of them."""

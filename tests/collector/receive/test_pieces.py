@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -86,7 +86,6 @@ def test_a_request_in_pieces_holds_the_same_spans(data: bytes, size: int) -> Non
 
 
 @given(requests(), st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), min_size=1, max_size=4))
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_damaged_requests_are_read_alike_or_refused(data: bytes, changes: list[tuple[int, int]]) -> None:
     """Of a request that is damaged and still a request the pieces say the same; no other error than a refusal."""
     damaged = bytearray(data)

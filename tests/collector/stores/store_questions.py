@@ -118,7 +118,11 @@ def in_json(value: Any) -> bytes:
 # Every example replaces what is stored, and the classes have no state of their own.
 any_store = settings(
     max_examples=100,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.differing_executors,
+    ],
 )
 
 
