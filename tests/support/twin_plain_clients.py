@@ -164,7 +164,7 @@ def _interrupting(gate: Gate) -> Callable[[], None]:
         # Again if it came just before the program began to wait, which it then would do without noticing.
         for _ in range(10):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            if gate.through.wait(2.0):
+            if gate.through.wait(10.0):
                 return
 
     return before
