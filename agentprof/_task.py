@@ -261,15 +261,20 @@ class RemoteTask(Task):
         remember(span.get_span_context().span_id, self)
 
 
-@functools.cache
 def _pricer() -> Pricer:
     """What prices the calls of summaries in this process."""
+    runtime = _runtime.active()
+    return _pricer_by(runtime.settings.config if runtime is not None else None)
+
+
+@functools.cache
+def _pricer_by(path: str | None) -> Pricer:
+    """By an agentprof.yaml: a process may be instrumented anew with another one."""
     from agentprof.config import Config, ConfigError, load_config
     from agentprof.pricing import Pricer
 
-    runtime = _runtime.active()
     try:
-        config = load_config(runtime.settings.config if runtime is not None else None)
+        config = load_config(path)
     except ConfigError as error:
         _guard.noted("configuration", f"agentprof: {error}; going on without it")
         config = Config()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -282,6 +284,23 @@ def test_an_sdk_that_is_switched_off() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "no span of the task was recorded" in done.stdout
+
+
+def test_prices_of_whom_the_process_is_instrumented_for(tmp_path: Path) -> None:
+    """Instrumented anew with another agentprof.yaml, a summary has the prices of that one."""
+    found = []
+    for usd in ("1", "2.5"):
+        config = tmp_path / f"{usd}.yaml"
+        config.write_text(f"tools: {{search: {usd}}}\n")
+        provider = TracerProvider(shutdown_on_exit=False)
+        agentprof.instrument(tracer_provider=provider, config=str(config))
+        try:
+            with agentprof.task("t") as task, agentprof.tool("search"):
+                pass
+            found.append(task.summary().tool_cost_usd)
+        finally:
+            agentprof.uninstrument()
+    assert found == [Decimal(1), Decimal("2.5")]
 
 
 def test_a_failure_of_ours(instrumented: None, monkeypatch: pytest.MonkeyPatch) -> None:

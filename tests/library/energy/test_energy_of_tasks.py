@@ -17,7 +17,7 @@ from agentprof import attributes as a
 from agentprof._priced import priced
 from agentprof._readable import to_raw
 from agentprof._render import as_text
-from agentprof._task import _pricer
+from agentprof._task import _pricer_by
 from agentprof.config import parse_config
 from agentprof.model import Energy, Span
 from agentprof.pricing import Pricer
@@ -183,7 +183,7 @@ def test_a_summary_in_the_program_has_the_energy_of_its_rates(tmp_path: Path, mo
     """The same function as everywhere finds it, from the program's own agentprof.yaml: 6 tokens at 0.5 to 2."""
     (tmp_path / "agentprof.yaml").write_text(RATES.replace("model: m", "model: gpt-4o-mini*"))
     monkeypatch.chdir(tmp_path)
-    _pricer.cache_clear()
+    _pricer_by.cache_clear()
     try:
         with ModelServer() as server, capture():
             server.replies = [Reply.json(CHAT)]
@@ -192,6 +192,6 @@ def test_a_summary_in_the_program_has_the_energy_of_its_rates(tmp_path: Path, mo
                 client.post(f"{server.url}/chat/completions", json=asked)
             found = running.summary()
     finally:
-        _pricer.cache_clear()
+        _pricer_by.cache_clear()
     assert (found.calls, found.calls_without_energy) == (1, 0)
     assert found.energy_j == {"low": 3.0, "high": 12.0}
