@@ -58,7 +58,7 @@ def normalise(raw: RawSpan) -> Span:
     if (role := _evidence_role(raw, reading, kind, ours)) is not None:
         evidence = _evidence(role, ours)
     elif engine is not None and kind == "other":
-        evidence = _engine_evidence(engine, raw.name, found)
+        evidence = _engine_evidence(engine, raw, found)
     if evidence is not None:
         kind = "evidence"
     return Span(
@@ -76,7 +76,7 @@ def normalise(raw: RawSpan) -> Span:
         service=values.text(raw.resource.get("service.name")),
         attributes_count=len(found) if raw.attributes_count is None else raw.attributes_count,
         task=mark,
-        call=_call(found, engine, fields, ours) if kind == "model" else None,
+        call=_call(raw, found, engine, fields, ours) if kind == "model" else None,
         tool=_tool(fields, ours) if kind == "tool" else None,
         evidence=evidence,
         server_side=raw.kind == _SERVER or (engine is not None and raw.kind != _CLIENT),
@@ -136,6 +136,7 @@ def _tool(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Tool:
 
 
 def _call(
+    raw: RawSpan,
     found: Mapping[str, Any],
     engine: engines.EngineSpans | None,
     fields: Mapping[str, Any],
@@ -146,7 +147,7 @@ def _call(
     if engine is not None and not known.get("phases"):
         known["engine"] = engine.name
         if engine.read is not None:
-            times = engine.read(found)
+            times = engines.checked(engine.read(found), _length_ns(raw))
             known.update(
                 phases=times.phases, queue_starts_late=times.queue_starts_late, timing_faults=times.faults
             )
@@ -232,14 +233,14 @@ def _usage(fields: Mapping[str, Any], ours: Mapping[str, Any]) -> Usage | None:
     return Usage(**found, server_tools=tools, media=media)
 
 
-def _engine_evidence(engine: engines.EngineSpans, name: str, found: Mapping[str, Any]) -> Evidence:
+def _engine_evidence(engine: engines.EngineSpans, raw: RawSpan, found: Mapping[str, Any]) -> Evidence:
     """What a span inside an engine says, or is, of the request it serves."""
-    stage = engine.stages.get(name)
+    stage = engine.stages.get(raw.name)
     if stage is None and engine.marked is not None and all(mark in found for mark in engine.marks):
         stage = engine.marked
     if engine.read is None or not engine.marks or any(mark not in found for mark in engine.marks):
         return Evidence(role="engine", stage=stage)
-    times = engine.read(found)
+    times = engines.checked(engine.read(found), _length_ns(raw))
     return Evidence(
         role="engine",
         phases=times.phases,
@@ -247,6 +248,10 @@ def _engine_evidence(engine: engines.EngineSpans, name: str, found: Mapping[str,
         stage=stage,
         timing_faults=times.faults,
     )
+
+
+def _length_ns(raw: RawSpan) -> int | None:
+    return None if raw.end_ns is None else raw.end_ns - raw.start_ns
 
 
 def _evidence(role: Any, ours: Mapping[str, Any]) -> Evidence:

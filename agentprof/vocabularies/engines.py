@@ -65,6 +65,27 @@ class EngineSpans(msgspec.Struct, frozen=True, kw_only=True):
     """Its outermost span lasts as long as the platform had the request: what the client waited longer is network."""
 
 
+_UNITS: Final = 100
+"""How many times longer than all it tells of a span may be: of other units it would be a thousand times."""
+_SHORT_NS: Final = 100_000_000
+
+
+def checked(times: Times, length_ns: int | None) -> Times:
+    """The times without those that are no seconds, as the length of their span tells, by the same clock.
+
+    Where they are too long the call they served tells; too short they would pass for time on the way.
+
+    Args:
+        times: As an engine's `read` gives them.
+        length_ns: Of the span; None: it has not ended.
+    """
+    told = sum(phase.ns for phase in times.phases.values())
+    if length_ns is None or not told or length_ns < max(told * _UNITS, _SHORT_NS):
+        return times
+    fields = " + ".join(phase.field or name for name, phase in times.phases.items())
+    return Times({}, faults=(*times.faults, f"{fields}: too short for the length of the span, no seconds"))
+
+
 def _vllm(found: Mapping[str, Any]) -> Times:
     """Prefill runs from the first scheduling to the first token, generation from there to the last.
 

@@ -421,6 +421,20 @@ def test_what_is_longer_than_the_call_is_not_believed() -> None:
     assert faults(client(1_490, None), beyond) == ("vllm span: longer than the call",)
 
 
+UNITS = [1e9, 1e6, 1e3, 1e-3, 1e-6, 1e-9]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=[f"{unit:g}" for unit in UNITS])
+def test_times_of_another_unit_are_no_phases(unit: float) -> None:
+    """Longer than the call, or far too short for the engine's own span: neither is taken for time on the way."""
+    names = [name for name in vllm("call").attributes if name.startswith("gen_ai.latency.")]
+    changed = {name: vllm("call").attributes[name] * unit for name in names}
+    found = vllm("call", **changed)
+    assert in_ms(the_call(client(1_490, None), found)) == {"model": (1_490, "observed")}
+    assert faults(client(1_490, None), found)
+    assert in_ms(the_call(found)).keys() == {"model"}
+
+
 def test_an_engine_that_outlives_its_client_still_tells_how_long_it_waited() -> None:
     """A stream its reader left: the engine decoded on, which is no fault."""
     left = client(300, 212, **{a.STREAM_END: "abandoned"})
