@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from operator import sub
 from typing import Final
 
@@ -17,6 +18,12 @@ from agentprof.dialects import Answer
 from agentprof.model import Phase, Usage
 
 _NS: Final = 1e9
+_CHARS: Final = 1024
+"""Of a text that an answer says of itself: what is longer is no name, and spans are kept and sent."""
+_ENTRIES: Final = 128
+"""Of a list that an answer says of itself."""
+_KINDS: Final = 16
+"""Of tools at the provider: each is an attribute, of which a span has 128, and the oldest are pushed out."""
 
 
 def set_on(span: Span, said: dict[str, AttributeValue]) -> None:
@@ -52,23 +59,25 @@ def first_said(
 
 
 def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
-    """Add what the answer says of itself."""
+    """Add what the answer says of itself, as far as it is of a length that answers have."""
     if answer.response_id is not None:
-        said[attributes.RESPONSE_ID] = answer.response_id
+        said[attributes.RESPONSE_ID] = answer.response_id[:_CHARS]
     if answer.model is not None:
-        said[attributes.RESPONSE_MODEL] = answer.model
+        said[attributes.RESPONSE_MODEL] = answer.model[:_CHARS]
     if answer.finish_reasons:
         reasons = answer.finish_reasons
-        ordered = reasons if len(reasons) == 1 else sorted(reasons)
-        said[attributes.FINISH_REASONS] = tuple([reasons[position] for position in ordered])
+        ordered = reasons if len(reasons) == 1 else sorted(reasons)[:_ENTRIES]
+        said[attributes.FINISH_REASONS] = tuple([reasons[position][:_CHARS] for position in ordered])
     if answer.tool_calls:
-        said[attributes.TOOL_CALLS] = tuple(answer.tool_calls.values())
+        names = islice(answer.tool_calls.values(), _ENTRIES)
+        said[attributes.TOOL_CALLS] = tuple([name[:_CHARS] for name in names])
     if answer.service_tier:
-        said[attributes.SERVICE_TIER] = answer.service_tier
+        said[attributes.SERVICE_TIER] = answer.service_tier[:_CHARS]
     if answer.usage is not None:
         say_usage(said, answer.usage)
-    for kind, count in answer.server_tools.items():
-        said[attributes.SERVER_TOOLS + kind] = count
+    if answer.server_tools:
+        for kind, count in islice(answer.server_tools.items(), _KINDS):
+            said[attributes.SERVER_TOOLS + kind[:_CHARS]] = count
     if answer.cost_usd is not None:
         said[attributes.COST] = f"{answer.cost_usd:f}"
         said[attributes.COST_SOURCE] = "reported"

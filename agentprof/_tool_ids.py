@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -70,9 +71,9 @@ def hash_of(key: Key, id: str) -> str:
 
 
 def asked_ids(answer: Answer, key: Key) -> tuple[str, ...]:
-    """One for each tool the answer asks for, in their order."""
-    ids = answer.tool_ids
-    return tuple([hash_of(key, ids[place]) if place in ids else NO_ID for place in answer.tool_calls])
+    """One for each tool the answer asks for, in their order; of very many the first."""
+    ids, places = answer.tool_ids, islice(answer.tool_calls, _MAX_RESULTS)
+    return tuple([hash_of(key, ids[place]) if place in ids else NO_ID for place in places])
 
 
 def result_ids(items: list[msgspec.Raw], key: Key) -> tuple[str, ...]:
