@@ -16,7 +16,10 @@ _KIND_OFFSET = 1
 
 def plain_attributes(span: ReadableSpan) -> Mapping[str, Any]:
     """The attributes as a dict: each access to the SDK's own mapping takes longer than a copy of all."""
-    held = getattr(getattr(span, "_attributes", None), "_dict", None)
+    try:
+        held = span._attributes._dict  # type: ignore[union-attr]
+    except AttributeError:
+        held = None
     return held if type(held) is dict else dict(span.attributes or {})
 
 

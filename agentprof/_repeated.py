@@ -7,6 +7,7 @@ Between attempts no call is open here, so that what else the SDK does then, to r
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -40,14 +41,13 @@ def current_scope() -> Scope | None:
     return scope if scope is not None and scope.is_open else None
 
 
-def call_here(*args: Any) -> Call:
-    """The call to which a request belongs that is about to be sent: of the open scope, or one of its own.
+def call_maker() -> Callable[..., Call]:
+    """What gives the call to which a request belongs that is about to be sent: of the open scope, or one of its own.
 
-    Args:
-        args: What a `Call` is made of.
+    It takes what a `Call` is made of.
     """
     scope = _scope.get()
-    return scope.call_for(args) if scope is not None and scope.is_open else Call(*args)
+    return scope.call_for if scope is not None and scope.is_open else Call
 
 
 class Scope:
@@ -64,7 +64,7 @@ class Scope:
         """A context that was copied meanwhile may hold the scope longer than it lasts."""
         _scope.set(self)
 
-    def call_for(self, args: tuple[Any, ...]) -> Call:
+    def call_for(self, *args: Any) -> Call:
         """The call to which a request belongs that is about to be sent.
 
         Args:
@@ -109,7 +109,7 @@ class ScopeOfTarget(Scope):
     __slots__ = ("_target",)
     _target: tuple[Any, ...]
 
-    def call_for(self, args: tuple[Any, ...]) -> Call:
+    def call_for(self, *args: Any) -> Call:
         """The same."""
         _, dialect, model, _, host, port, _ = args
         target = (dialect, model, host, port)
@@ -120,7 +120,7 @@ class ScopeOfTarget(Scope):
             self.call = None
         if self.call is None:
             self._target = target
-        return super().call_for(args)
+        return super().call_for(*args)
 
     def end(self, error: BaseException | None) -> None:
         """The method returned, or raised this error; what it did after the answer is no part of the call."""

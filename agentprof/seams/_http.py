@@ -87,7 +87,7 @@ def begin(
         return None
     if isinstance(asked, Told) and asked.dialect is not None:
         dialect = asked.dialect
-    call = _repeated.call_here(
+    call = _repeated.call_maker()(
         runtime,
         dialect,
         asked.model,

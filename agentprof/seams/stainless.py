@@ -19,7 +19,7 @@ from agentprof._calls import Call
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import with_usage
 from agentprof._patching import Patch, patches_in
-from agentprof._repeated import call_here
+from agentprof._repeated import call_maker
 from agentprof.dialects import Dialect, dialect_of
 from agentprof.seams import _self_tracing
 from agentprof.seams._clients import OWN_PATHS, named_server, server, usual_path
@@ -111,7 +111,7 @@ def _begin(client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call |
             return None
         model, stream = _asked(options, dialect)
         host, port, provider = server(client) if "://" not in options.url else named_server(options.url)
-        return call_here(runtime, dialect, model, stream, host, port, provider)
+        return call_maker()(runtime, dialect, model, stream, host, port, provider)
     except Exception:
         _guard.failed("the start of a call")
         return None
