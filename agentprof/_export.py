@@ -159,12 +159,15 @@ def _silence(logger: str) -> None:
 FLUSH_S = 10.0
 
 
+def _workers() -> list[ExportWorker]:
+    """Those that are there; another thread may be switching off."""
+    return [worker for export in [*_exports] if (worker := export.worker) is not None]
+
+
 def flush(timeout_s: float | None = None) -> bool:
     """Deliver what is queued, or put it on disk; False if the time (`FLUSH_S` if none is said) was not enough."""
     deadline = time.monotonic() + (FLUSH_S if timeout_s is None else timeout_s)
-    done = [
-        export.worker.flush(max(deadline - time.monotonic(), 0.0)) for export in _exports if export.worker
-    ]
+    done = [worker.flush(max(deadline - time.monotonic(), 0.0)) for worker in _workers()]
     delivered = all(done)
     runtime = _runtime.active()
     if delivered and runtime is not None and runtime.settings.run is not None:
@@ -177,7 +180,7 @@ def flush(timeout_s: float | None = None) -> bool:
 def stats() -> Stats:
     """What became of the spans of this process so far."""
     return Stats(
-        waiting=sum(export.worker.waiting for export in _exports if export.worker),
+        waiting=sum(worker.waiting for worker in _workers()),
         sent=counts.sent,
         spooled=counts.spooled,
         dropped=counts.dropped,
