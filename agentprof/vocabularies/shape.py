@@ -22,8 +22,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     `fields` maps a field of ours to the attributes that hold it, best first. The fields are: `model`,
     `request_model`, `provider`, `operation`, `response_id`, `request_id`, `finish_reasons`, `stream`, `service_tier`,
     `server_address`, `server_port`, `tool_name`, `tool_call_id`, `agent_name`, `step_name`, `error_type`,
-    `mcp_method`, `cost`, the token counts `input`, `output`, `cache_read`, `cache_write`, `cache_write_1h`, `reasoning`,
-    those of `agentprof.model.MEDIA`, and objects of counts and amounts as `langfuse` has them.
+    `mcp_method`, `cost`, the token counts `input`, `output`, `cache_read`, `cache_write`, `cache_write_1h`,
+    `reasoning` and those of `agentprof.model.MEDIA`, and objects of counts and amounts as `langfuse` has them.
     """
 
     name: str
