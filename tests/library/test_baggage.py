@@ -21,12 +21,14 @@ from support.model_server import CHAT, ModelServer, Reply
 from support.spans import TASK, call, task, tool
 
 import agentprof
-from agentprof import _baggage, _guard, attributes
+from agentprof import _baggage, attributes
 from agentprof._task import RemoteTask, by_id
 from agentprof.model import RawSpan
 from agentprof.rollup import roll_up, tasks_in
 from agentprof.testing import Captured, capture
 from agentprof.vocabularies import normalise
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -48,14 +50,6 @@ with capture(propagate_to=()) as captured:
         pass
 print(json.dumps([dict(span.attributes) for span in captured.spans]))
 """
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 @pytest.fixture

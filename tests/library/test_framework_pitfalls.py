@@ -18,29 +18,13 @@ from support import litellm_calls
 from support.model_server import CHAT, DONE, STREAM, ModelServer, Reply, chunk
 
 import agentprof
-from agentprof import _guard, attributes
-from agentprof.testing import Captured, capture
+from agentprof import attributes
+from agentprof.testing import Captured
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nothing_fails_inside")]
 
 MODEL = "gpt-4o-mini"
 ONE_CALL_USD = 100 * Decimal("0.15") / 1_000_000 + 6 * Decimal("0.60") / 1_000_000
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model endpoint that answers what the test tells it to."""
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def captured() -> Iterator[Captured]:
-    """The process instrumented; no failure of ours may be swallowed."""
-    failures = _guard.counts()
-    with capture() as spans:
-        yield spans
-    assert _guard.counts() == failures
 
 
 def langchain_model(server: ModelServer, **more: Any) -> Any:

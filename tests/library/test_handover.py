@@ -17,19 +17,11 @@ from typing import Any
 import pytest
 
 import agentprof
-from agentprof import _guard
-from agentprof.testing import Captured, capture
+from agentprof.testing import Captured
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside", "captured")
 
 FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
-
-
-@pytest.fixture(autouse=True)
-def captured() -> Iterator[Captured]:
-    """The process instrumented; nothing of ours fails."""
-    before = _guard.counts()
-    with capture() as spans:
-        yield spans
-    assert _guard.counts() == before
 
 
 def where(*given: Any) -> str | None:

@@ -18,20 +18,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
-from agentprof import _guard
 from agentprof.testing import capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 TRACER = trace.get_tracer("an instrumentation")
 """Makes no spans: nobody has set a provider."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 @pytest.fixture

@@ -20,14 +20,7 @@ import agentprof
 from agentprof import _guard, attributes
 from agentprof.testing import Captured, capture
 
-
-@pytest.fixture
-def captured() -> Iterator[Captured]:
-    """The process instrumented, and the spans it makes."""
-    before = _guard.counts()
-    with capture() as spans:
-        yield spans
-    assert _guard.counts() == before
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 
 def said(span: ReadableSpan) -> dict[str, Any]:

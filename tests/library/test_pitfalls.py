@@ -43,29 +43,15 @@ from support.timed_calls import EARLY, LATE
 from support.twin_outcomes import ERROR_EVENT, EVENTS, HOLLOW, WHOLE
 
 import agentprof
-from agentprof import _guard, _instrument, attributes
+from agentprof import _instrument, attributes
 from agentprof.testing import Captured, capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 MODEL = "gpt-4o-mini"
 MESSAGES: Any = [{"role": "user", "content": "hi"}]
 INPUT_USD, OUTPUT_USD = Decimal("0.15") / 1_000_000, Decimal("0.60") / 1_000_000
 """Of one token of the model in the table."""
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model endpoint that answers what the test tells it to."""
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def captured() -> Iterator[Captured]:
-    """The process instrumented; no failure of ours may be swallowed."""
-    failures = _guard.counts()
-    with capture() as spans:
-        yield spans
-    assert _guard.counts() == failures
 
 
 @pytest.fixture

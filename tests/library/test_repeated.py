@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -18,9 +18,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
-from agentprof import _guard, _repeated, attributes
+from agentprof import _repeated, attributes
 from agentprof.seams import repeating
 from agentprof.testing import Captured, capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 REFUSED = Reply.json({"error": "slow"}, 429)
@@ -28,28 +30,6 @@ HALF = Reply(
     [b'{"id": "chatcmpl-1", "choices": ['], headers={"content-type": "application/json"}, framing="cut"
 )
 GOOD = Reply.json(CHAT)
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model endpoint that answers what the test tells it to."""
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def captured() -> Iterator[Captured]:
-    """The process instrumented, and the spans it makes."""
-    with capture() as spans:
-        yield spans
 
 
 def said(span: ReadableSpan) -> dict[str, Any]:

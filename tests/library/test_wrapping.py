@@ -13,17 +13,9 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 import agentprof
-from agentprof import _guard
-from agentprof.testing import Captured, capture
+from agentprof.testing import Captured
 
-
-@pytest.fixture(autouse=True)
-def captured() -> Iterator[Captured]:
-    """The process instrumented; nothing of ours fails."""
-    before = _guard.counts()
-    with capture() as spans:
-        yield spans
-    assert _guard.counts() == before
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside", "captured")
 
 
 def plainly(function: Callable[..., Any]) -> Callable[..., Any]:

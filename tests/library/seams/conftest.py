@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.model_server import ModelServer
 from support.recordings import Recordings
-
-from agentprof.testing import Captured, capture
 
 
 @pytest.fixture(scope="session")
@@ -27,17 +24,3 @@ def _nothing_left_open() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model endpoint that answers what the test tells it to."""
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def captured() -> Iterator[Captured]:
-    """The process instrumented, and the spans it makes."""
-    with capture() as spans:
-        yield spans

@@ -18,8 +18,10 @@ from support.model_server import CHAT, ModelServer, Reply
 from support.timed_calls import EARLY
 from support.tls import CERTIFICATE, TlsModelServer, TunnelProxy, trusting
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 HANDSHAKE_S = 0.15
@@ -30,14 +32,6 @@ TLS, POOL = attributes.CONNECT + "tls", attributes.CONNECT + "pool"
 
 Post = Callable[[str, "str | None"], None]
 """Makes one call at a base URL, through a proxy if one is given."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 @pytest.fixture

@@ -15,18 +15,12 @@ import agentprof
 from agentprof import _guard, _settings, attributes
 from agentprof.testing import capture
 
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
+
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
 WITHOUT = [*STREAM[:4], DONE]
 REPORTS_NOTHING = {key: value for key, value in CHAT.items() if key != "usage"}
 TEXT = "Hello, this is a text of fifty-one characters, öäü!"
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def client(server: ModelServer) -> openai.OpenAI:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx2
 import pytest
 from support.model_server import CHAT, DONE, ROLE, ModelServer, Reply, chunk
@@ -21,16 +19,10 @@ from support.timed_calls import (
     with_queue,
 )
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured
 
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 
 # --- what the engine says ------------------------------------------------------------------------

@@ -28,16 +28,10 @@ from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
 
 import agentprof
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured, capture
 
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 
 async def run(

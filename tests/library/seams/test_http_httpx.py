@@ -32,18 +32,12 @@ from support.recordings import Recordings
 from support.timed_calls import EARLY
 
 import agentprof
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured, capture
 
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
+
 LIBRARIES: dict[str, Any] = {"httpx": httpx, "httpx2": httpx2}
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def sync_drive(library: Any) -> Drive:

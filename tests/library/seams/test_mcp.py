@@ -6,7 +6,6 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from support.agent_loops import MODEL, USER, asking, use
-from support.mcp_raw import RawServer
+from support.mcp_raw_http import RawServer
 from support.mcp_styles import carried, over_http, over_stdio
 from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
-from agentprof import _guard
 from agentprof._instrument import instrumented_modules
 from agentprof._readable import to_raw
 from agentprof.model import RawSpan
@@ -30,6 +28,8 @@ from agentprof.vocabularies import normalise
 mcp = pytest.importorskip("mcp", reason="the SDK is not installed")
 from mcp.client.stdio import stdio_client  # noqa: E402 (before agentprof is switched on, as programs do)
 
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
+
 VERSION = tuple(map(int, importlib.metadata.version("mcp").split(".")[:2]))
 SELF_TRACING = VERSION >= (2, 0)
 STREAMABLE = VERSION >= (1, 8)
@@ -37,14 +37,6 @@ SERVER = Path(__file__).parents[2] / "support" / "mcp_server.py"
 RAW = SERVER.with_name("mcp_raw.py")
 BESIDE = SERVER.with_name("mcp_beside.py")
 needs_http = pytest.mark.skipif(not STREAMABLE, reason="this version has no streamable HTTP")
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Iterator[None]:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def lines(file: Path) -> list[Any]:

@@ -12,19 +12,13 @@ from support.model_server import ModelServer, Reply
 from support.sdk_styles import RESPONSE
 from support.timed_calls import EARLY, LATE
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 SOUND = ("voice.wav", b"RIFF secret-sound", "audio/wav")
 IMAGE = ("image.png", b"\x89PNG secret-image", "image/png")
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def client(server: ModelServer, **options: Any) -> openai.OpenAI:

@@ -10,13 +10,14 @@ import pytest
 from support.model_server import ModelServer, Reply
 from support.timed_calls import Pacing, with_queue
 
-from agentprof import _guard
 from agentprof._readable import to_raw
 from agentprof.dialects import asked_in, dialect_of
 from agentprof.model import Span, Usage
 from agentprof.rollup.calls import call_rows
 from agentprof.testing import Captured
 from agentprof.vocabularies import normalise
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 MS = 1_000_000
 META: dict[str, Any] = {
@@ -38,14 +39,6 @@ TGI_HEADERS = {
     "x-inference-time": "155",
 }
 DETAILS = {"finish_reason": "length", "generated_tokens": 20, "input_length": 300}
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def post(server: ModelServer, path: str, asked: dict[str, Any], pacing: Pacing | None = None) -> None:

@@ -14,24 +14,18 @@ import requests
 from support.model_server import CHAT, DONE, ROLE, ModelServer, Reply, chunk
 from support.timed_calls import about, streamed
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof._readable import to_raw
 from agentprof.rollup.calls import CallRow, call_rows
 from agentprof.testing import Captured
 from agentprof.vocabularies import normalise
 
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
+
 MS = 1_000_000
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
 WAIT_S = 0.25
 """How long the server here takes; what its headers say is less."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def by_openai(url: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import aiohttp
 import openai
@@ -25,16 +24,10 @@ from support.timed_calls import (
     streamed,
 )
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured
 
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 
 TOKENS = [chunk({"content": str(number)}) for number in range(20)]

@@ -22,6 +22,8 @@ import agentprof
 from agentprof import _guard, attributes
 from agentprof.testing import Captured, capture
 
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
+
 MESSAGES: Any = [{"role": "user", "content": "Say hello, secret-prompt."}]
 MODEL = "gpt-4o-mini"
 
@@ -43,14 +45,6 @@ def chat(to: openai.OpenAI, **more: Any) -> Any:
 def only(captured: Captured) -> tuple[ReadableSpan, dict[str, Any]]:
     assert len(captured.spans) == 1
     return captured.spans[0], dict(captured.spans[0].attributes or {})
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def test_a_plain_call(server: ModelServer, captured: Captured) -> None:

@@ -11,21 +11,15 @@ import openai
 import pytest
 from support.model_server import CHAT, DONE, STREAM, ModelServer, Reply, chunk
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof._hidden_usage import UsageFilter
 from agentprof.testing import capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
 WITHOUT = [*STREAM[:4], DONE]
 """What a server sends that was not asked for usage."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def client(server: ModelServer) -> openai.OpenAI:

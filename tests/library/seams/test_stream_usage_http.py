@@ -15,9 +15,11 @@ import pytest
 import requests
 from support.model_server import CHAT, DONE, STREAM, ModelServer, Reply, Sent
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof._hidden_usage import bytes_with_usage
 from agentprof.testing import capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 BODY: dict[str, Any] = {
     "model": "m",
@@ -29,14 +31,6 @@ LONG = [*[STREAM[1]] * 40, *WITHOUT[1:]]
 
 Read = Callable[..., list[bytes]]
 """Posts a body and gives what the program reads, in pieces."""
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 def by_httpx(url: str, body: Any, headers: Any = None) -> list[bytes]:

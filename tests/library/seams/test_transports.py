@@ -10,19 +10,13 @@ import openai
 import pytest
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
-from agentprof import _guard, attributes
+from agentprof import attributes
 from agentprof.testing import Captured, capture
+
+pytestmark = pytest.mark.usefixtures("nothing_fails_inside")
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
 REFUSED = Reply.json({"error": {"message": "slow down"}}, 429, retry_after_ms="30")
-
-
-@pytest.fixture(autouse=True)
-def nothing_fails_inside() -> Any:
-    """No test may pass because a failure of ours was swallowed."""
-    before = _guard.counts()
-    yield
-    assert _guard.counts() == before
 
 
 async def asked(server: ModelServer, http_client: Any, **more: Any) -> Any:
