@@ -13,7 +13,7 @@ from opentelemetry.util.types import AttributeValue
 from agentprof import attributes
 from agentprof._arrivals import Arrivals
 from agentprof._connecting import Connecting
-from agentprof._gaps import Gaps, gaps_between
+from agentprof._gaps import HELD_BACK, READ_SLOWLY, STALLED, Gaps, gaps_between
 from agentprof.dialects import Answer
 from agentprof.model import Phase, Usage
 
@@ -131,9 +131,9 @@ def say_times(
     at_once = _came_at_once(arrivals, answer, began)
     if gaps is None and not at_once:
         return
-    untrue = _BUFFERED if at_once else _not_of_the_engine(arrivals.token_stamps, late, gaps)
+    untrue = HELD_BACK if at_once else _not_of_the_engine(arrivals.token_stamps, late, gaps)
     if untrue is not None:
-        answer.timing_faults.append(f"inter_token: {untrue}")
+        answer.timing_faults.append(untrue)
     elif gaps is not None:
         said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
         said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
@@ -146,9 +146,6 @@ _FASTEST_PER_S: Final = 20_000
 """Tokens a second that no engine generates for one request."""
 _BUFFERED_PER_S: Final = 500
 """So many it may have generated while it held them back: what is faster than that came at once because it was."""
-_BUFFERED: Final = "all tokens came at once, something on the way held them back"
-_LATE: Final = "the program was slow to read"
-_STALLED: Final = "tokens were held up on the way or by a busy program, and then came together"
 _STALL_NS: Final = 50_000_000
 _STALL_GAPS: Final = 8
 """How many ordinary gaps a stall lasts at least."""
@@ -161,9 +158,9 @@ _SHARE: Final = 10
 def _not_of_the_engine(stamps: list[int], late_ns: int, gaps: Gaps | None) -> str | None:
     """Why the times between tokens say nothing of how they were generated, if so."""
     if late_ns * _SHARE > stamps[-1] - stamps[0]:
-        return _LATE
+        return READ_SLOWLY
     if gaps is not None and gaps.max_ns > _STALL_NS and _stalled_ns(stamps) * _SHARE > stamps[-1] - stamps[0]:
-        return _STALLED
+        return STALLED
     return None
 
 

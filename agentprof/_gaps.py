@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from operator import sub
 from typing import Final, NamedTuple
 
+BETWEEN: Final = "inter_token: "
+"""How faults begin that the client finds in the times between tokens."""
+HELD_BACK: Final = BETWEEN + "all tokens came at once, something on the way held them back"
+READ_SLOWLY: Final = BETWEEN + "the program was slow to read"
+STALLED: Final = BETWEEN + "tokens were held up on the way or by a busy program, and then came together"
+
 _STEPS: Final = 8
 """Buckets in a doubling."""
 _LOWEST: Final = -80

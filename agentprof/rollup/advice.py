@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from agentprof._gaps import BETWEEN
 from agentprof.engines.table import ADVICE
 from agentprof.rollup.possible import is_reported
 from agentprof.rollup.tree import Node
 from agentprof.summary import Warn
 
 _PARTS: Final = ("queue", "prefill", "wait", "generation")
-_OF_CLIENT: Final = "inter_token: "
 
 
 def advice(calls: Iterable[Node]) -> list[Warn]:
@@ -25,7 +25,7 @@ def advice(calls: Iterable[Node]) -> list[Warn]:
         and not node.error
         and not any(is_reported(node.call.phases.get(part)) for part in _PARTS)
         # Times that cannot be were sent all the same; those between tokens are the client's.
-        and all(fault.startswith(_OF_CLIENT) for fault in node.call.timing_faults)
+        and all(fault.startswith(BETWEEN) for fault in node.call.timing_faults)
     )
     return [
         Warn(code=f"{engine}_timing", count=count, detail=ADVICE[engine])

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from agentprof._gaps import HELD_BACK, READ_SLOWLY
 from agentprof.model import Call, Usage
 from agentprof.rollup.phases import Segment
 
 _OF_THE_ENGINE: Final = frozenset({"reported", "joined", "derived"})
+_SAY_NOTHING: Final = frozenset({HELD_BACK, READ_SLOWLY})
+"""Faults of streams whose tokens did not come when they were generated, all in all."""
 _FASTEST: Final = 20_000
 """Tokens a second of one answer, on the client's clock, above which a proxy held the stream back and passed it on at
 once: several times what the fastest services generate."""
@@ -29,7 +32,8 @@ def rates(call: Call, phases: Iterable[Segment]) -> Rates:
     A rate needs measured figures on both sides: no rate comes from estimated tokens, none from tokens that may
     have been read from a cache nobody reports on, and none from a generation whose tokens are not those of the
     usage: reasoning that was not seen is over before the first token that is, a stream that was left holds fewer
-    tokens than were made, and one that a proxy passed on at once says nothing of when they were made.
+    tokens than were made, and one that a proxy passed on at once, or that the program read slowly, says nothing of
+    when they were made.
 
     With continuous batching both figures contain the work of other requests: the rate is what this call got,
     not what the engine can do.
@@ -69,6 +73,8 @@ def _generation_ns(call: Call, usage: Usage, phase: Segment | None) -> int | Non
     if reported is not None or phase is None:
         return reported
     if call.first_token_ns is None or call.stream_end not in (None, "complete"):
+        return None
+    if not _SAY_NOTHING.isdisjoint(call.timing_faults):
         return None
     return None if usage.reasoning and not _reasoning_seen(call) else phase.ns
 
