@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.spans import observed, reported, usage
 
+from agentprof._gaps import HELD_BACK, READ_SLOWLY, STALLED
 from agentprof.model import Call
 from agentprof.rollup.phases import fill_phases
 from agentprof.rollup.rates import Rates, rates
@@ -49,6 +50,16 @@ def test_unknown_tokens_are_no_rate(fields: dict[str, Any], expected: Rates) -> 
     """Nor are estimated ones, nor those of a cache nobody reports on, nor one token alone."""
     phases = {"prefill": reported(4 * S), "generation": reported(2 * S)}
     assert rates_of(7 * S, phases=phases, **fields) == expected
+
+
+@pytest.mark.parametrize(("fault", "on_our_clock"), [(READ_SLOWLY, None), (HELD_BACK, None), (STALLED, 10.0)])
+def test_tokens_that_did_not_come_when_they_were_generated_are_no_rate(
+    fault: str, on_our_clock: float | None
+) -> None:
+    """By the client's clock; the engine's own figure holds, and a stall between tokens is part of their time."""
+    known = {"first_token_ns": S, "usage": usage(10, 41), "timing_faults": (fault,)}
+    assert rates_of(5 * S, **known) == (None, on_our_clock)
+    assert rates_of(5 * S, phases={"generation": reported(4 * S)}, **known) == (None, 10.0)
 
 
 @pytest.mark.parametrize(
