@@ -28,7 +28,7 @@ _HOW_ONLY: Final = ("stream", "stream_options")
 
 ROLE: Final = re.compile(rb'\s*\{\s*"role"\s*:\s*"([a-z]+)"')
 """The role of a message, where it stands first."""
-_SECTIONS: Final = {
+_SECTION_OF_ROLE: Final = {
     "system": "system",
     "developer": "system",
     "user": "user",
@@ -37,6 +37,7 @@ _SECTIONS: Final = {
     "tool": "tool_results",
     "function": "tool_results",
 }
+_SECTION_OF_BYTES: Final = {role.encode(): section for role, section in _SECTION_OF_ROLE.items()}
 
 _KEY_BYTES: Final = 16
 
@@ -235,13 +236,13 @@ def _tools_in(raw: msgspec.Raw) -> int | None:
 def _section_of(item: msgspec.Raw) -> str:
     found = ROLE.match(item)
     if found is not None:
-        return _SECTIONS.get(found[1].decode(), "user")
+        return _SECTION_OF_BYTES.get(found[1], "user")
     try:
         read = _read_item(item)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "user"  # a bare text
     if read.role is not None:
-        return _SECTIONS.get(read.role, "user")
+        return _SECTION_OF_ROLE.get(read.role, "user")
     if read.type is not None and read.type.endswith(("_output", "_result")):
         return "tool_results"
     return "assistant" if read.type is not None else "user"

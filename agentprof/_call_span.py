@@ -64,9 +64,12 @@ def say_answer(said: dict[str, AttributeValue], answer: Answer) -> None:
         said[attributes.RESPONSE_ID] = answer.response_id[:_CHARS]
     if answer.model is not None:
         said[attributes.RESPONSE_MODEL] = answer.model[:_CHARS]
-    if answer.finish_reasons:
-        reasons = answer.finish_reasons
-        ordered = reasons if len(reasons) == 1 else sorted(reasons)[:_ENTRIES]
+    reasons = answer.finish_reasons
+    if len(reasons) == 1:
+        (reason,) = reasons.values()
+        said[attributes.FINISH_REASONS] = (reason[:_CHARS],)
+    elif reasons:
+        ordered = sorted(reasons)[:_ENTRIES]
         said[attributes.FINISH_REASONS] = tuple([reasons[position][:_CHARS] for position in ordered])
     if answer.tool_calls:
         names = islice(answer.tool_calls.values(), _ENTRIES)
@@ -97,8 +100,9 @@ def say_usage(said: dict[str, AttributeValue], usage: Usage) -> None:
         said[attributes.CACHE_WRITE_1H_TOKENS] = usage.cache_write_1h
     if usage.reasoning is not None:
         said[attributes.REASONING_TOKENS] = usage.reasoning
-    for name, count in usage.media.items():
-        said[attributes.MEDIA_TOKENS + name] = count
+    if usage.media:
+        for name, count in usage.media.items():
+            said[attributes.MEDIA_TOKENS + name] = count
     if usage.estimated:
         said[attributes.USAGE_ESTIMATED] = True
     if usage.billed_input is not None:
@@ -133,7 +137,7 @@ def say_times(
         return
     untrue = HELD_BACK if at_once else _not_of_the_engine(arrivals.token_stamps, late, gaps)
     if untrue is not None:
-        answer.timing_faults.append(untrue)
+        answer.timing_faults += (f"inter_token: {untrue}",)
     elif gaps is not None:
         said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
         said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS
@@ -209,12 +213,13 @@ def say_failed_attempts(
 
 def say_reported_times(said: dict[str, AttributeValue], answer: Answer) -> None:
     """Add what the engine says of its own time, who it is, and what of it cannot be."""
-    for name, phase in answer.phases.items():
-        say_phase(said, name, phase)
+    if answer.phases:
+        for name, phase in answer.phases.items():
+            say_phase(said, name, phase)
     if answer.engine is not None:
         said[attributes.ENGINE] = answer.engine
     if answer.timing_faults:
-        said[attributes.TIMING_FAULTS] = tuple(answer.timing_faults)
+        said[attributes.TIMING_FAULTS] = answer.timing_faults
 
 
 def say_phase(said: dict[str, AttributeValue], name: str, phase: Phase) -> None:

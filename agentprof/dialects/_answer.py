@@ -74,7 +74,7 @@ class Answer:
         """What the engine reports of its own time."""
         self.engine: str | None = None
         """Which one it is, by its fields."""
-        self.timing_faults: list[str] = []
+        self.timing_faults: tuple[str, ...] = ()
         """What of its times cannot be: `field: what is wrong`."""
         self.whole = False
         """A stream has said that it is complete, in a format that has no finish reasons."""

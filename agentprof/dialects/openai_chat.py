@@ -202,9 +202,8 @@ def _tells_engine(read: Body) -> bool:
         return True
     if choices:
         first = choices[0]
-        if first.matched_stop or first.disaggregated_params:
-            return True
-        if first.message is not None and first.message.gen_tokens:
+        message = first.message
+        if first.matched_stop or first.disaggregated_params or (message is not None and message.gen_tokens):
             return True
     return read.tells
 

@@ -94,7 +94,7 @@ def fault(answer: Answer, field: str, reason: str) -> None:
     """Name a reported time that cannot be."""
     said = f"{field}: {reason}"
     if said not in answer.timing_faults and len(answer.timing_faults) < _FAULTS:
-        answer.timing_faults.append(said)
+        answer.timing_faults += (said,)
 
 
 def number(value: object) -> float | None:

@@ -87,10 +87,10 @@ def phases(own: Mapping[str, Any]) -> dict[str, Phase]:
     return found
 
 
-def heard(own: Mapping[str, Any], found: dict[str, Phase]) -> tuple[str | None, list[str]]:
+def heard(own: Mapping[str, Any], found: dict[str, Phase]) -> tuple[str | None, tuple[str, ...]]:
     """Add what headers said of the server's time; who answered by them, and what of it cannot be."""
     if not any(name in own for name in _TELLING_HEADERS):
-        return None, []
+        return None, ()
     told = {
         name[len(a.HEADER) :]: text
         for name in own

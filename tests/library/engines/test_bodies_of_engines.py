@@ -179,7 +179,7 @@ WHOLE: dict[str, tuple[Answer, str, list[tuple[str, int, str]]]] = {
 def test_a_whole_answer(answer: Answer, engine: str, expected: list[tuple[str, int, str]]) -> None:
     """The engine by its fields, and the call divided by what it says."""
     assert answer.engine == engine
-    assert answer.timing_faults == []
+    assert answer.timing_faults == ()
     assert filled(answer, late=engine in ("vllm", "ollama")) == expected
 
 

@@ -47,7 +47,7 @@ SILENT: dict[str, tuple[dict[str, Any], str | None]] = {
 def test_an_answer_without_times(body: dict[str, Any], engine: str | None) -> None:
     """Who answered is known all the same, and nothing is claimed."""
     answer = read(body)
-    assert (answer.engine, answer.phases, answer.timing_faults) == (engine, {}, [])
+    assert (answer.engine, answer.phases, answer.timing_faults) == (engine, {}, ())
 
 
 def test_llama_cpp_behind_other_formats() -> None:
@@ -172,6 +172,6 @@ def test_the_finer_of_two_engines() -> None:
 def test_what_cannot_be(body: dict[str, Any], faults: list[str]) -> None:
     """Negative, no number, longer than any call: named with the field, and no phase."""
     answer = read(body)
-    assert answer.timing_faults == faults
+    assert answer.timing_faults == tuple(faults)
     fields = [phase.field for phase in answer.phases.values()]
     assert not any(fault.split(":")[0] in fields for fault in faults)
