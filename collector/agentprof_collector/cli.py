@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; 1 for a failure; 2 for wrong usage; 130 when interrupted.
     """
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a bar's blocks shows question marks, not an error.
         if hasattr(stream, "reconfigure"):
@@ -91,6 +92,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return _FAILED
     return code if isinstance(code, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Of the standard streams (`>&-`): else the next file that is opened, such as the database, would be written to."""
+    for name, mode, flags in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_WRONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, flags)
+            setattr(sys, name, open(nowhere, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _close_stdout_quietly() -> None:

@@ -134,6 +134,28 @@ def test_output_that_cannot_show_a_character(tmp_path: Path, demo_run: Any) -> N
     assert "? $0.000105" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "expected"),
+    [
+        (">&-", ["--json"], (0, "", "")),
+        (">&-", ["--csv"], (0, "", "")),
+        (">&-", [], (0, "", "")),
+        (">&-", ["none"], (1, "", "agentprof: there is no task 'none'")),
+        ("2>&-", ["none"], (1, "", "")),
+        ("<&- >&- 2>&-", [], (0, "", "")),
+    ],
+)
+def test_streams_that_are_closed(
+    closed: str, arguments: list[str], expected: tuple[int, str, str], demo_run: Any
+) -> None:
+    """What would be written there is not, and nothing else changes."""
+    command = [sys.executable, "-W", "error", "-c", ENTRY, "report", "--db", str(demo_run[1]), *arguments]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.partition(". ")[0]) == expected
+
+
 def test_commands_are_a_group() -> None:
     """The four commands of this release are there."""
     assert isinstance(cli.commands, click.Group)
