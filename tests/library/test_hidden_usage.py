@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -15,13 +14,6 @@ from agentprof._hidden_usage import UsageFilter
 from agentprof.testing import capture
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """A model endpoint that answers what the test tells it to."""
-    with ModelServer() as running:
-        yield running
 
 
 def test_a_compressed_stream_that_is_broken(server: ModelServer) -> None:

@@ -18,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from support.mcp_raw import RawServer
+from support.mcp_raw_http import RawServer
 
 import agentprof
 from agentprof.testing import capture

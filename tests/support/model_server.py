@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from support.loopback import Loopback
 
 CHAT = {
     "id": "chatcmpl-1",
@@ -90,16 +90,7 @@ class Sent:
         return json.loads(self.body)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are part of the tests."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-
-class ModelServer:
+class ModelServer(Loopback):
     """Answers POST and GET with the prepared replies, the last of them again and again."""
 
     def __init__(self) -> None:
@@ -126,8 +117,7 @@ class ModelServer:
 
             do_GET = do_POST
 
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        super().__init__(Handler)
 
     def _answer(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         time.sleep(reply.wait_s)
@@ -161,13 +151,4 @@ class ModelServer:
     @property
     def url(self) -> str:
         """Base URL for a client."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> ModelServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        return f"{super().url}/v1"

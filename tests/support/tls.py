@@ -7,10 +7,11 @@ import socket
 import ssl
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from support.loopback import Loopback
 from support.model_server import ModelServer
 
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
@@ -74,20 +75,8 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         pass
 
 
-class TunnelProxy:
+class TunnelProxy(Loopback):
     """A proxy that passes connections through."""
 
     def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Tunnel)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> TunnelProxy:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_Tunnel)
