@@ -13,6 +13,7 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from agentprof import _names
 from agentprof._asked import new_key
 from agentprof._run import facts, findings, process
 from agentprof._run.arguments import Arguments, parse
@@ -98,12 +99,12 @@ def _run(
     command = process.as_started(asked.command)
     settings = RunSettings(
         task_id=task_id,
-        name=name_of(command),
+        name=_names.text(name_of(command), _names.NAME_CHARS) or "program",
         traceparent=facts.new_traceparent(),
         key=new_key().secret.hex(),
         notes=str(folder),
         endpoint=collector.endpoint if collector is not None else None,
-        labels=asked.labels,
+        labels=_names.labels(asked.labels),
         marks=asked.marks,
         resource=facts.resource(command),
         awaited=awaited(asked.marks),

@@ -70,7 +70,7 @@ class Notes:
         for file in sorted(folder.glob("*.jsonl"), key=lambda file: (file.stat().st_mtime_ns, file.name)):
             pid = int(file.stem) if file.stem.isdigit() else 0
             for line in file.read_bytes().splitlines():
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
                     note = msgspec.json.decode(line, type=Note)
                     note.pid = pid
                     found.append(note)

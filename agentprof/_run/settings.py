@@ -62,14 +62,15 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         """As the text of the variable: a line each for what a starting process needs, then all of it.
 
         The first lines are the folder of notes, 1 where functions of the script itself are marked, and the
-        awaited packages: a starting process reads them without loading a decoder.
+        awaited packages: a starting process reads them without loading a decoder. The folder stands there alone,
+        as JSON cannot hold a path that is no UTF-8.
         """
         marks_script = any(mark.module == "__main__" for mark in self.marks)
         lines = (
             self.notes,
             str(int(marks_script)),
             ",".join(self.awaited),
-            msgspec.json.encode(self).decode(),
+            msgspec.json.encode(msgspec.structs.replace(self, notes="")).decode(),
         )
         return "\n".join(lines)
 
@@ -88,7 +89,9 @@ def current() -> RunSettings | None:
 
 def decode(text: str) -> RunSettings | None:
     """What `encode` made; None for anything else."""
+    notes, _, rest = text.partition("\n")
     try:
-        return msgspec.json.decode(text.rpartition("\n")[2], type=RunSettings)
-    except msgspec.MsgspecError:
+        found = msgspec.json.decode(rest.rpartition("\n")[2], type=RunSettings)
+    except (msgspec.MsgspecError, UnicodeError):
         return None
+    return msgspec.structs.replace(found, notes=notes)

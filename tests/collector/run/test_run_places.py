@@ -15,7 +15,9 @@ from support.collecting import collecting, refusing
 from support.model_server import ModelServer
 from support.runs import OF_OPENAI, RUN, done, ran, started
 
-from agentprof_collector.collect.lockfile import lock_path
+from agentprof_collector.collect.lockfile import LockFile, lock_path
+from agentprof_collector.place import forward
+from agentprof_collector.receive.exchange import Request
 from agentprof_collector.stores import Store, open_store
 
 
@@ -96,6 +98,13 @@ def test_a_page_is_named_only_while_somebody_answers_there(
                     collected.collector.stop()
                 _, err = process.communicate("", timeout=60)
         assert (f"more: {collected.url}" in err) is not ends
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:port", "http://[::1", "http://", "http://127.0.0.1:1"])
+def test_a_note_that_names_no_collector_costs_no_span(url: str) -> None:
+    """Why it could not be passed on is given back, and nothing raised: it is kept here."""
+    request = Request("traces", "protobuf", "", b"")
+    assert forward(LockFile(url=url, pid=1), request)
 
 
 @pytest.mark.parametrize("listens", [True, False])
@@ -195,3 +204,19 @@ def test_nothing_is_sent_to_an_address_that_another_user_named(
     assert task["calls"] == 3
     assert collected.received == []
     assert "kept apart" in run.stderr.decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux alone")
+def test_names_that_are_no_text(script: Any, environment: dict[str, str], tmp_path: Path) -> None:
+    """A script, a label and the folder of temporary files may be named in any bytes."""
+    odd = os.fsdecode(b"caf\xe9")
+    folder = tmp_path / odd
+    folder.mkdir()
+    result, (task,) = ran(
+        ["--label", f"{odd}={odd}"],
+        [sys.executable, script('print("worked")', f"{odd}.py")],
+        environment | {"TMPDIR": str(folder)},
+    )
+    assert (result.returncode, result.stdout) == (0, b"worked\n")
+    assert b"no model call was recorded" in result.stderr  # the notes of the process were found
+    assert (task["name"], task["labels"]) == ("caf?.py", {"caf?": "caf?"})
