@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan
 from support.http_scenarios import (
     BODY,
     PATH,
@@ -25,6 +24,7 @@ from support.http_scenarios import (
     without_request,
 )
 from support.model_server import CHAT, STREAM, ModelServer, Reply
+from support.recorded import only
 from support.recordings import Recordings
 
 import agentprof
@@ -88,11 +88,6 @@ def test_scenarios(server: ModelServer, scenario: Scenario) -> None:
 def test_first_token(recordings: Recordings) -> None:
     """The first token of real streams is where the server sent it."""
     check_first_token(drive, recordings)
-
-
-def only(captured: Captured) -> tuple[ReadableSpan, dict[str, Any]]:
-    assert len(captured.spans) == 1
-    return captured.spans[0], dict(captured.spans[0].attributes or {})
 
 
 def in_session(use: Callable[[aiohttp.ClientSession], Awaitable[Any]], **options: Any) -> Any:

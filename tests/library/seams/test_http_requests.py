@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import requests
 import urllib3
-from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.auth import HTTPDigestAuth
@@ -29,6 +28,7 @@ from support.http_scenarios import (
     without_request,
 )
 from support.model_server import CHAT, STREAM, ModelServer, Reply
+from support.recorded import only
 from support.recordings import Recordings
 from support.timed_calls import EARLY
 from urllib3.util.retry import Retry
@@ -74,11 +74,6 @@ def test_scenarios(server: ModelServer, scenario: Scenario) -> None:
 def test_first_token(recordings: Recordings) -> None:
     """The first token of real streams is where the server sent it."""
     check_first_token(drive, recordings)
-
-
-def only(captured: Captured) -> tuple[ReadableSpan, dict[str, Any]]:
-    assert len(captured.spans) == 1
-    return captured.spans[0], dict(captured.spans[0].attributes or {})
 
 
 def post(server: ModelServer, **more: Any) -> requests.Response:
