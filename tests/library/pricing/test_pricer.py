@@ -1,64 +1,19 @@
-"""What a span costs: which source wins, what is missing, and what costs nothing."""
+"""What a span costs: which source wins, and what is missing."""
 
 from __future__ import annotations
 
 import sys
-from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import msgspec
 import pytest
+from support.priced_calls import START_NS, a_call, cost
 
-from agentprof.config import Config, ModelPrice, SelfHosted, parse_config
-from agentprof.model import Call, Cost, FailedAttempt, Span, Tool, Usage
+from agentprof.config import Config, ModelPrice
+from agentprof.model import Call, Cost, Span, Usage
 from agentprof.pricing import Pricer
 
-DAY_NS = 86_400 * 10**9
-START_NS = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * 10**9
 TABLE = Pricer().table_version
-
-
-def a_call(
-    usage: Usage | None = None,
-    *,
-    model: str | None = "gpt-4o-mini",
-    provider: str | None = "openai",
-    server: str | None = None,
-    charged: str | None = None,
-    tier: str | None = None,
-    failed: tuple[str, ...] = (),
-    error: bool = False,
-    error_type: str | None = None,
-    start_ns: int = START_NS,
-    seconds: int | None = 2,
-) -> Span:
-    return Span(
-        trace_id="a" * 32,
-        span_id="b" * 16,
-        start_ns=start_ns,
-        end_ns=None if seconds is None else start_ns + seconds * 10**9,
-        kind="model",
-        error=error,
-        error_type=error_type,
-        call=Call(
-            model=model,
-            provider=provider,
-            server=server,
-            usage=usage,
-            service_tier=tier,
-            reported_cost_usd=None if charged is None else Decimal(charged),
-            failed_attempts=tuple(
-                FailedAttempt(duration_ns=10**8, backoff_ns=10**9, status=status) for status in failed
-            ),
-        ),
-    )
-
-
-def cost(span: Span, config: Config | None = None) -> Cost:
-    priced = Pricer(config).price(span)
-    assert priced.call is not None
-    assert priced.call.cost is not None
-    return priced.call.cost
 
 
 def test_tokens_are_priced_from_the_table_by_exclusive_class() -> None:
@@ -241,138 +196,6 @@ def test_what_the_provider_charged_wins() -> None:
     )
 
 
-def test_own_prices_win_over_the_table() -> None:
-    """The first matching entry holds; classes without a price take that of the class they are part of."""
-    config = parse_config(
-        """
-prices:
-  - {provider: azure, model: gpt-4o*, input: 0.1, output: 0.3, cache_read: 0.01, reasoning: 0.6}
-  - {model: gpt-4o*, input: 7, output: 7}
-"""
-    )
-    usage = Usage(input=1000, output=100, cache_read=400, cache_write=200, reasoning=50)
-    found = cost(a_call(usage, provider="azure.ai.openai", model="azure/gpt-4o"), config)
-    assert found == Cost(
-        amount_usd=Decimal("0.000109"),
-        by_class_usd={
-            "input": Decimal("0.00004"),
-            "cache_read": Decimal("0.000004"),
-            "cache_write": Decimal("0.00002"),
-            "output": Decimal("0.000045"),
-        },
-        source="config",
-        priced_as="azure/gpt-4o*",
-        table=config.version,
-    )
-    assert cost(a_call(Usage(input=1, output=1)), config).priced_as == "*/gpt-4o*"
-    assert cost(a_call(Usage(input=1, output=1), model="o3"), config).source == "table"
-
-
-def test_own_prices_hold_on_their_days() -> None:
-    """`from` is the first day, `until` the first day after; outside the table is asked."""
-    first, last = date(2026, 11, 20), date(2026, 11, 22)
-    config = Config(
-        prices=(
-            ModelPrice(model="gpt-4o-mini", input=Decimal(1), output=Decimal(1), from_=first, until=last),
-        )
-    )
-    midnight_ns = START_NS - START_NS % DAY_NS
-    times = (midnight_ns - 1, midnight_ns, midnight_ns + 2 * DAY_NS - 1, midnight_ns + 2 * DAY_NS)
-    pricer = Pricer(config)
-    priced = [pricer.price(a_call(Usage(input=1, output=1), start_ns=time)).call for time in times]
-    assert [call and call.cost and call.cost.source for call in priced] == [
-        "table",
-        "config",
-        "config",
-        "table",
-    ]
-
-
-def test_own_prices_of_server_side_tools_go_beside_either_source_of_token_prices() -> None:
-    """Only tool prices: added to the table's tokens. Only token prices: the table's tools are added."""
-    usage = Usage(input=1000, output=0, server_tools={"web_search": 1, "code_interpreter": 2})
-    tools = parse_config("prices: [{provider: openai, server_tools: {code_execution: 0.03}}]")
-    found = cost(a_call(usage, model="gpt-4.1"), tools)
-    assert (found.source, found.amount_usd, found.unpriced) == ("table", Decimal("0.072"), ())
-
-    tokens = parse_config("prices: [{model: gpt-4.1, input: 1, output: 1}]")
-    found = cost(a_call(usage, model="gpt-4.1"), tokens)
-    assert (found.source, found.amount_usd, found.unpriced) == (
-        "config",
-        Decimal("0.011"),
-        ("unknown_server_tool",),
-    )
-
-
-def test_a_call_on_an_own_machine_costs_its_share_of_the_time() -> None:
-    """Nine seconds less one of back-off, on one of four slots of a machine at 3.60 an hour."""
-    config = Config(self_hosted=(SelfHosted(server="gpu*.example", usd_per_hour=Decimal("3.60"), slots=4),))
-    span = a_call(provider="vllm", model="smol", server="gpu1.example:8000", seconds=9, failed=("503",))
-    found = cost(span, config)
-    assert found == Cost(
-        amount_usd=Decimal("0.002"),
-        by_class_usd={"self_hosted": Decimal("0.002")},
-        source="config",
-        priced_as="gpu*.example/*",
-        table=config.version,
-    )
-    elsewhere = a_call(Usage(input=1, output=1), provider="vllm", model="smol", server="other:8000")
-    assert cost(elsewhere, config).unpriced == ("unknown_model",)
-    unfinished = a_call(provider="vllm", model="smol", server="gpu1.example:8000", seconds=None)
-    assert cost(unfinished, config).amount_usd is None
-
-
-def test_time_that_does_not_divide_is_rounded_far_below_a_bill() -> None:
-    """One nanosecond at one dollar an hour on seven slots is given to 15 decimals."""
-    config = Config(self_hosted=(SelfHosted(model="smol", usd_per_hour=Decimal(1), slots=7),))
-    assert cost(a_call(model="smol", seconds=1), config).amount_usd == Decimal("0.000039682539683")
-
-
-@pytest.mark.parametrize(
-    ("failed", "error_type"),
-    [
-        (("400",), None),
-        (("429", "429", "429"), "RateLimitError"),
-        ((), "400"),
-        ((), "openai.RateLimitError"),
-        ((), "BadRequestError"),
-    ],
-)
-def test_a_refused_call_costs_nothing(failed: tuple[str, ...], error_type: str | None) -> None:
-    """4xx answers are not billed: 0, with nothing missing."""
-    span = a_call(failed=failed, error=True, error_type=error_type)
-    assert cost(span) == Cost(amount_usd=Decimal(0))
-
-
-def test_a_refused_attempt_before_an_answer_changes_nothing() -> None:
-    """A 429 and then an answer cost the answer."""
-    assert cost(a_call(Usage(input=1000, output=0), failed=("429",))).amount_usd == Decimal("0.00015")
-
-
-@pytest.mark.parametrize("failed", [("timeout",), ("429", "timeout"), ("cut", "cancelled")])
-def test_abandoned_attempts_are_neither_free_nor_counted_a_second_time(failed: tuple[str, ...]) -> None:
-    """What was given up may be billed: no amount, and no reason beside the attempts themselves."""
-    assert cost(a_call(failed=failed, error=True, error_type="APITimeoutError")) == Cost()
-
-
-@pytest.mark.parametrize(
-    ("failed", "error_type", "error"),
-    [
-        (("500",), "500", True),
-        (("429", "502"), None, True),
-        (("499",), None, True),
-        ((), "APITimeoutError", True),
-        ((), None, True),
-        (("429",), None, False),
-    ],
-)
-def test_other_failures_without_usage_are_not_known(
-    failed: tuple[str, ...], error_type: str | None, error: bool
-) -> None:
-    """A server's error, an unnamed one, or an answer without usage is never taken for free."""
-    assert cost(a_call(failed=failed, error=error, error_type=error_type)) == Cost(unpriced=("no_usage",))
-
-
 def test_a_cost_that_is_there_is_left_alone() -> None:
     """A span is priced once, with or without an amount, and other spans not at all."""
     pricer = Pricer()
@@ -382,38 +205,6 @@ def test_a_cost_that_is_there_is_left_alone() -> None:
         assert pricer.price(span) is span
     step = Span(trace_id="a", span_id="b", start_ns=START_NS, kind="step")
     assert pricer.price(step) is step
-
-
-def test_a_tool_costs_what_the_configuration_says() -> None:
-    """The first pattern that matches the tool's name holds; other tools have no cost."""
-    config = parse_config("tools: {web_*: 0.005, '*': 0.1}")
-
-    def priced(name: str, config: Config | None, given: Cost | None = None) -> Cost | None:
-        span = Span(
-            trace_id="a", span_id="b", start_ns=1, kind="tool", title=name, tool=Tool(call_id="c", cost=given)
-        )
-        tool = Pricer(config).price(span).tool
-        assert tool is not None
-        assert tool.call_id == "c"
-        return tool.cost
-
-    assert priced("Web_search", config) == Cost(
-        amount_usd=Decimal("0.005"),
-        by_class_usd={"tool": Decimal("0.005")},
-        source="config",
-        priced_as="web_*",
-        table=config.version,
-    )
-    assert priced("shell", config) == Cost(
-        amount_usd=Decimal("0.1"),
-        by_class_usd={"tool": Decimal("0.1")},
-        source="config",
-        priced_as="*",
-        table=config.version,
-    )
-    assert priced("shell", None) is None
-    given = Cost(amount_usd=Decimal(2), source="given")
-    assert priced("shell", config, given) == given
 
 
 def test_without_the_table_a_call_stays_open_for_whoever_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
