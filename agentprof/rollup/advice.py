@@ -17,18 +17,18 @@ _PARTS: Final = ("queue", "prefill", "wait", "generation")
 
 def advice(calls: Iterable[Node]) -> list[Warn]:
     """One line an engine, with the number of calls it served without saying how long they waited."""
-    silent = Counter(
+    silent = [
         node.call.engine
         for node in calls
         if node.call is not None
+        and node.call.engine is not None
         and node.call.engine in ADVICE
         and not node.error
         and not any(is_reported(node.call.phases.get(part)) for part in _PARTS)
         # Times that cannot be were sent all the same; those between tokens are the client's.
         and all(fault.startswith(BETWEEN) for fault in node.call.timing_faults)
-    )
+    ]
     return [
         Warn(code=f"{engine}_timing", count=count, detail=ADVICE[engine])
-        for engine, count in sorted(silent.items())
-        if engine is not None
+        for engine, count in sorted(Counter(silent).items() if silent else ())
     ]

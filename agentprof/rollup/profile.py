@@ -100,7 +100,8 @@ def _segments(tree: Tree, node: Node) -> tuple[Segment, ...]:
     filled = fill_phases(node.call, node.end - node.start)
     if filled.overflow:
         tree.warn("phase_overflow")
-    tree.faulty((*node.call.timing_faults, *filled.faults))
+    if node.call.timing_faults or filled.faults:
+        tree.faulty((*node.call.timing_faults, *filled.faults))
     return filled.segments
 
 

@@ -26,6 +26,9 @@ class Rates(NamedTuple):
     """Output tokens after the first, over the generation."""
 
 
+_UNKNOWN: Final = Rates(None, None)
+
+
 def rates(call: Call, phases: Iterable[Segment]) -> Rates:
     """The rates of a call from its usage and the phases that fill it.
 
@@ -44,8 +47,10 @@ def rates(call: Call, phases: Iterable[Segment]) -> Rates:
     """
     usage = call.usage
     if usage is None or usage.estimated:
-        return Rates(None, None)
+        return _UNKNOWN
     found = {phase.name: phase for phase in phases}
+    if "prefill" not in found and "generation" not in found:
+        return _UNKNOWN
     prefill = _per_second(_uncached(usage), _of_engine(found.get("prefill")))
     generation = found.get("generation")
     generated = _per_second(_after_first(usage), _generation_ns(call, usage, generation))

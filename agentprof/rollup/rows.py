@@ -128,7 +128,7 @@ def node_rows(tree: Tree, profile: Profile, *, lacks_spans: bool = False) -> lis
             if len(row.path) >= DEPTH_LIMIT:
                 tree.warn("deep_nesting")
             else:
-                row = row.child(node)
+                row = row.below.get(node.title) or row.child(node)
             _count(row, node, profile)
         rows[id(node)] = row
     for tool in profile.inferred:

@@ -22,6 +22,9 @@ Stretch = tuple[Node, int, int]
 _Piece = tuple[int, int]
 """Start and end of a part of a span's time; those of one span stand in order, the latest first."""
 
+_MANY_PIECES = 8
+"""Of a span with more, those that one child has whole are passed on together."""
+
 _end_and_start = attrgetter("end", "start")
 
 
@@ -70,7 +73,7 @@ def walk(tree: Tree) -> Iterator[Stretch]:
         at = 0
         while at < len(pieces):
             low, cut = pieces[at]
-            passed = _passed_on(below, pieces, at)
+            passed = _passed_on(below, pieces, at) if at + _MANY_PIECES < len(pieces) else None
             if passed is not None:
                 child, end = passed
                 _give(given, child, pieces if at == 0 and end == len(pieces) else pieces[at:end])
@@ -109,8 +112,6 @@ def _passed_on(below: _Children, pieces: list[_Piece], at: int) -> tuple[Node, i
     running = below.first_started[i]
     if running.start > low or (i and below.ends[i - 1] > low):
         return None
-    if at + 1 == len(pieces):
-        return running, at + 1
     floor = max(running.start, below.ends[i - 1]) if i else running.start
     return running, bisect_right(pieces, -floor, lo=at + 1, key=_minus_low)
 

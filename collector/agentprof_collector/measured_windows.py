@@ -75,10 +75,17 @@ def _times_by_server(spans: Iterable[Span]) -> dict[str, _Times]:
     found: dict[str, _Times] = {}
     for span in spans:
         if span.call is not None and span.call.server is not None:
-            end_ns = span.start_ns if span.end_ns is None else max(span.start_ns, span.end_ns)
-            around = (max(0, span.start_ns - AROUND_NS), min(end_ns + AROUND_NS, _LATEST_NS))
-            found.setdefault(span.call.server, []).append(around)
-    return {server: _merged(sorted(times)) for server, times in found.items()}
+            end_ns = span.end_ns
+            if end_ns is None or end_ns < span.start_ns:
+                end_ns = span.start_ns
+            found.setdefault(span.call.server, []).append((span.start_ns, end_ns))
+    return {
+        server: [
+            (max(0, start_ns - AROUND_NS), min(end_ns + AROUND_NS, _LATEST_NS))
+            for start_ns, end_ns in _merged(sorted(times), 2 * AROUND_NS)
+        ]
+        for server, times in found.items()
+    }
 
 
 def _in_few(times: _Times, most: int) -> _Times:
@@ -88,12 +95,13 @@ def _in_few(times: _Times, most: int) -> _Times:
     return [(times[begin][0], times[end - 1][1]) for begin, end in pairwise([0, *cuts, len(times)])]
 
 
-def _merged(ordered: _Times) -> _Times:
-    """Times that touch are one."""
+def _merged(ordered: _Times, apart_ns: int) -> _Times:
+    """Times that are no further apart are one."""
     merged: _Times = []
     for start_ns, end_ns in ordered:
-        if merged and start_ns <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end_ns))
+        if merged and start_ns <= merged[-1][1] + apart_ns:
+            if end_ns > merged[-1][1]:
+                merged[-1] = (merged[-1][0], end_ns)
         else:
             merged.append((start_ns, end_ns))
     return merged

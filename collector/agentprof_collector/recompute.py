@@ -282,14 +282,13 @@ class _Known:
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._groups = _tied_by_tasks(spans)
-        keys: dict[str, set[tuple[str, str]]] = {}
-        for span in spans:
-            keys.setdefault(span.trace_id, set()).add(span.key)
+        distinct = {(span.trace_id, span.span_id) for span in spans}
+        of_trace = Counter([trace_id for trace_id, _ in distinct])
         of_engines = {span.trace_id for span in seeking(spans)}
-        self._of_engines = sum(len(keys[trace_id]) for trace_id in of_engines)
+        self._of_engines = sum(of_trace[trace_id] for trace_id in of_engines)
         self._of_group: Counter[str] = Counter()
-        for trace_id in keys.keys() - of_engines:
-            self._of_group[self._groups.top(trace_id)] += len(keys[trace_id])
+        for trace_id in of_trace.keys() - of_engines:
+            self._of_group[self._groups.top(trace_id)] += of_trace[trace_id]
 
     def about(self, own: Sequence[Span]) -> int:
         """The number of spans, for a task with these."""

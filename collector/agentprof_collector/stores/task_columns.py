@@ -74,32 +74,27 @@ def figures(summaries: Sequence[TaskSummary]) -> dict[str, list[Any]]:
 
     Figures of a row that is not `exact` are no figures of its summary.
     """
-    found: dict[str, list[Any]] = {
-        name: []
-        for name in (
-            "wall_ns",
-            *SUMS,
-            *KNOWN_SUMS,
-            *AMOUNTS,
-            *(f"{name}_places" for name in AMOUNTS),
-            "exact",
-        )
-    }
+    counts: list[dict[str, int | None]] = []
+    found: dict[str, list[Any]] = {"exact": [], **{name: [] for name in AMOUNTS}}
+    found |= {f"{name}_places": [] for name in AMOUNTS}
     for summary in summaries:
         counted, paid = numbers(summary), amounts(summary)
+        known = [value for value in counted.values() if value is not None]
         exact = (
-            all(value is None or -_LARGEST <= value <= _LARGEST for value in counted.values())
+            min(known) >= -_LARGEST
+            and max(known) <= _LARGEST
             and all(amount is None or _amount_fits(amount) for amount in paid.values())
             and summary.unpriced.keys() == _UNPRICED
         )
         found["exact"].append(exact)
-        for name, value in counted.items():
-            found[name].append(value if exact or value is None else 0)
+        if not exact:
+            counted = {name: value if value is None else 0 for name, value in counted.items()}
+        counts.append(counted)
         for name, amount in paid.items():
-            known = amount if exact else None
-            found[name].append(None if known is None else format(known, "f"))
-            found[f"{name}_places"].append(None if known is None else _places(known))
-    return found
+            shown = amount if exact else None
+            found[name].append(None if shown is None else format(shown, "f"))
+            found[f"{name}_places"].append(None if shown is None else _places(shown))
+    return found | {name: [row[name] for row in counts] for name in ("wall_ns", *SUMS, *KNOWN_SUMS)}
 
 
 def amount_of(value: Decimal | None, places: int | None) -> Decimal | None:
