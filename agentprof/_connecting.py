@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from agentprof import _guard
 from agentprof._clock import stamp_ns
@@ -47,3 +49,27 @@ class Stretch:
             self._call.connected(self._part, max(took - inside, 0))
         except Exception:
             _guard.failed("the time to get a connection")
+
+
+def measured_async(part: str, call_of: Callable[[Any], Call | None]) -> Callable[[Any], Any]:
+    """What replaces an async method, measured as a part of getting a connection.
+
+    Args:
+        call_of: The call that an object of the method's class connects for, if it does for one.
+    """
+
+    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        async def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = call_of(self)
+            if call is None:
+                return await original(self, *args, **kwargs)
+            stretch = Stretch(call, part)
+            try:
+                return await original(self, *args, **kwargs)
+            finally:
+                stretch.over()
+
+        return measured
+
+    return replaced

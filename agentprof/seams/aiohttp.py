@@ -18,7 +18,7 @@ from agentprof import _calls, _guard, _runtime
 from agentprof._arrivals import Arrivals
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
-from agentprof._connecting import Stretch
+from agentprof._connecting import Stretch, measured_async
 from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._hidden_usage import UsageFilter
@@ -110,24 +110,8 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
     return connect
 
 
-def _part(part: str) -> Callable[[Any], Any]:
-    """Measures a method as a part of getting a connection."""
-
-    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        async def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
-            call = _calls.current_call()
-            if call is None:
-                return await original(self, *args, **kwargs)
-            stretch = Stretch(call, part)
-            try:
-                return await original(self, *args, **kwargs)
-            finally:
-                stretch.over()
-
-        return measured
-
-    return replaced
+def _call_of(connector: Any) -> Call | None:
+    return _calls.current_call()
 
 
 def _with_handshake(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -304,8 +288,8 @@ _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
     "aiohttp.client_reqrep": [("ClientResponse", "close", _end), ("ClientResponse", "release", _end)],
     "aiohttp.connector": [
         ("BaseConnector", "connect", _connect),
-        ("BaseConnector", "_wait_for_available_connection", _part("pool")),
+        ("BaseConnector", "_wait_for_available_connection", measured_async("pool", _call_of)),
         ("TCPConnector", "_wrap_create_connection", _with_handshake),
-        ("TCPConnector", "_start_tls_connection", _part("tls")),
+        ("TCPConnector", "_start_tls_connection", measured_async("tls", _call_of)),
     ],
 }

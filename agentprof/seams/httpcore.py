@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agentprof import _calls
 from agentprof._calls import Call
-from agentprof._connecting import Stretch
+from agentprof._connecting import Stretch, measured_async
 from agentprof._patching import Patch, patches_in
 
 MODULES: Final[tuple[str, ...]] = (
@@ -36,7 +36,7 @@ def patches(module: ModuleType) -> list[Patch]:
 
 
 def _sync(part: str) -> Callable[[Any], Any]:
-    """Measures a method as a part of getting a connection."""
+    """`measured_async` for a method that is no coroutine function."""
 
     def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -55,26 +55,6 @@ def _sync(part: str) -> Callable[[Any], Any]:
     return replaced
 
 
-def _async(part: str) -> Callable[[Any], Any]:
-    """The same for a coroutine function."""
-
-    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        async def measured(self: Any, *args: Any, **kwargs: Any) -> Any:
-            call = _call_of(self)
-            if call is None:
-                return await original(self, *args, **kwargs)
-            stretch = Stretch(call, part)
-            try:
-                return await original(self, *args, **kwargs)
-            finally:
-                stretch.over()
-
-        return measured
-
-    return replaced
-
-
 def _call_of(owner: Any) -> Call | None:
     """The open call, unless `owner` is a request in a pool that has its connection already."""
     return None if getattr(owner, "connection", None) is not None else _calls.current_call()
@@ -83,16 +63,16 @@ def _call_of(owner: Any) -> Call | None:
 _WANTED: Final[dict[str, list[tuple[str, str, Callable[[Any], Any]]]]] = {
     "connection": [
         ("HTTPConnection", "_connect", _sync("tcp")),
-        ("AsyncHTTPConnection", "_connect", _async("tcp")),
+        ("AsyncHTTPConnection", "_connect", measured_async("tcp", _call_of)),
     ],
     "connection_pool": [
         ("PoolRequest", "wait_for_connection", _sync("pool")),
-        ("AsyncPoolRequest", "wait_for_connection", _async("pool")),
+        ("AsyncPoolRequest", "wait_for_connection", measured_async("pool", _call_of)),
     ],
     "sync": [
         ("SyncStream", "start_tls", _sync("tls")),
         ("TLSinTLSStream", "start_tls", _sync("tls")),
     ],
-    "anyio": [("AnyIOStream", "start_tls", _async("tls"))],
-    "trio": [("TrioStream", "start_tls", _async("tls"))],
+    "anyio": [("AnyIOStream", "start_tls", measured_async("tls", _call_of))],
+    "trio": [("TrioStream", "start_tls", measured_async("tls", _call_of))],
 }
