@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from queue import Queue
 from typing import Any
 
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recordings import Recordings
 
 from agentprof import attributes
-from agentprof.testing import capture
+from agentprof.testing import Captured, capture
 
 BODY = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Say hello, secret-prompt."}]}
 PATH = "/chat/completions"
@@ -189,11 +188,32 @@ def check(drive: Drive, server: ModelServer, scenario: Scenario) -> None:
     assert "secret" not in span.to_json()
 
 
-def without_request(span: ReadableSpan) -> dict[str, Any]:
-    """What a span says, but for sizes and fingerprints of the request."""
+def check_plain_call(server: ModelServer, captured: Captured, task_id: str) -> None:
+    """The only call of a task, one whole chat, says the same as one of an SDK, and when the first byte came."""
+    call, root = captured.spans
     about_request = (attributes.INPUT_BYTES, "agentprof.fingerprint.")
-    return {
-        name: value for name, value in (span.attributes or {}).items() if not name.startswith(about_request)
+    said = {
+        name: value for name, value in (call.attributes or {}).items() if not name.startswith(about_request)
+    }
+    assert call.name == "chat gpt-4o-mini"
+    assert call.kind is SpanKind.CLIENT
+    assert call.parent is not None
+    assert root.context is not None
+    assert call.parent.span_id == root.context.span_id
+    assert 0 < said.pop(attributes.PHASE + "connect") < said.pop(attributes.FIRST_BYTE) < 1
+    assert said == {
+        attributes.TASK_ID: task_id,
+        attributes.OPERATION: "chat",
+        attributes.REQUEST_MODEL: "gpt-4o-mini",
+        attributes.SERVER_ADDRESS: "127.0.0.1",
+        attributes.SERVER_PORT: int(server.url.rpartition(":")[2].removesuffix("/v1")),
+        attributes.RESPONSE_ID: "chatcmpl-1",
+        attributes.RESPONSE_MODEL: "gpt-4o-mini-2024-07-18",
+        attributes.FINISH_REASONS: ("stop",),
+        attributes.INPUT_TOKENS: 100,
+        attributes.OUTPUT_TOKENS: 6,
+        attributes.ATTEMPTS: 1,
+        attributes.PHASE_SOURCE + "connect": "observed",
     }
 
 

@@ -13,8 +13,8 @@ import httpx
 import httpx2
 import openai
 import pytest
-from opentelemetry.trace import SpanKind, StatusCode
-from support.http_scenarios import BODY, PATH, without_request
+from opentelemetry.trace import StatusCode
+from support.http_scenarios import BODY, PATH, check_plain_call
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 from support.recorded import only
 from support.timed_calls import EARLY
@@ -39,28 +39,7 @@ def test_a_plain_call(server: ModelServer, captured: Captured, library: Any) -> 
     server.replies = [Reply.json(CHAT)]
     with agentprof.task("outer") as task:
         library.post(server.url + PATH, json=BODY)
-    call, root = captured.spans
-    said = without_request(call)
-    assert call.name == "chat gpt-4o-mini"
-    assert call.kind is SpanKind.CLIENT
-    assert call.parent is not None
-    assert root.context is not None
-    assert call.parent.span_id == root.context.span_id
-    assert 0 < said.pop(attributes.PHASE + "connect") < said.pop(attributes.FIRST_BYTE) < 1
-    assert said == {
-        attributes.TASK_ID: task.id,
-        attributes.OPERATION: "chat",
-        attributes.REQUEST_MODEL: "gpt-4o-mini",
-        attributes.SERVER_ADDRESS: "127.0.0.1",
-        attributes.SERVER_PORT: int(server.url.rpartition(":")[2].removesuffix("/v1")),
-        attributes.RESPONSE_ID: "chatcmpl-1",
-        attributes.RESPONSE_MODEL: "gpt-4o-mini-2024-07-18",
-        attributes.FINISH_REASONS: ("stop",),
-        attributes.INPUT_TOKENS: 100,
-        attributes.OUTPUT_TOKENS: 6,
-        attributes.ATTEMPTS: 1,
-        attributes.PHASE_SOURCE + "connect": "observed",
-    }
+    check_plain_call(server, captured, task.id)
 
 
 def test_a_stream_that_is_read_at_once(server: ModelServer, captured: Captured, library: Any) -> None:
