@@ -16,12 +16,12 @@ STALLED: Final = BETWEEN + "tokens were held up on the way or by a busy program,
 
 _STEPS: Final = 8
 """Buckets in a doubling."""
-_LOWEST: Final = -80
+LOWEST: Final = -80
 """Index of the lowest bucket, about a microsecond; shorter gaps count there."""
-_HIGHEST: Final = 345
+HIGHEST: Final = 345
 """Index of the bucket of the longest gap that 64 bits can hold."""
 _NS_PER_MS: Final = 1e6
-_BOUNDS_NS: Final = [int(2 ** (index / _STEPS) * _NS_PER_MS) for index in range(_LOWEST, _HIGHEST + 1)]
+_BOUNDS_NS: Final = [int(2 ** (index / _STEPS) * _NS_PER_MS) for index in range(LOWEST, HIGHEST + 1)]
 
 
 class Gaps(NamedTuple):
@@ -45,7 +45,7 @@ def gaps_between(stamps: Sequence[int]) -> Gaps | None:
     while start < count:
         place = bisect_left(_BOUNDS_NS, gaps[start])
         stop = bisect_right(gaps, _BOUNDS_NS[place], start)
-        buckets.append(f"{place + _LOWEST}:{stop - start}")
+        buckets.append(f"{place + LOWEST}:{stop - start}")
         start = stop
     return Gaps(_rank(gaps, 0.50), _rank(gaps, 0.95), gaps[-1], ",".join(buckets))
 

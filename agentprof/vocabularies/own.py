@@ -7,6 +7,7 @@ from decimal import Decimal, localcontext
 from typing import Any, cast
 
 from agentprof import attributes as a
+from agentprof._gaps import HIGHEST, LOWEST
 from agentprof._names import LABELS, NAME_CHARS, VALUE_CHARS
 from agentprof.dialects import Answer
 from agentprof.engines import LATE_QUEUE_FIELDS, headers
@@ -221,6 +222,6 @@ def histogram(own: Mapping[str, Any]) -> dict[int, int]:
             bucket, uses = int(index), int(times)
         except ValueError:
             continue
-        if abs(bucket) <= 1000 and 0 < uses <= 10**9:
+        if LOWEST <= bucket < HIGHEST and 0 < uses <= 10**9:
             found[bucket] = found.get(bucket, 0) + uses
     return found

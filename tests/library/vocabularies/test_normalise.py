@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agentprof import attributes as a
 from agentprof.model import Phase, RawSpan, Span, Usage
+from agentprof.rollup.quantiles import histogram_quantiles
 from agentprof.vocabularies import VOCABULARIES, _reading, is_read, normalise
 
 
@@ -297,6 +298,17 @@ def test_nothing_is_charged_in_few_digits(amount: str) -> None:
     found = normalise(raw({"openinference.span.kind": "LLM", "llm.cost.total": amount}))
     assert found.call is not None
     assert format(found.call.reported_cost_usd, "f") == "0"
+
+
+def test_gaps_that_no_clock_can_count() -> None:
+    """A bucket whose bound would fit into no integer of 64 bits is left out."""
+    written = {a.OPERATION: "chat", a.INTER_TOKEN_HISTOGRAM: "-80:1,344:2,-81:3,345:4,1000:5,x:6,7:0"}
+    call = normalise(raw(written)).call
+    assert call is not None
+    assert call.inter_token_histogram == {-80: 1, 344: 2}
+    bounds = histogram_quantiles(call.inter_token_histogram, None)
+    assert bounds is not None
+    assert bounds["max"] < 2**63
 
 
 def test_an_error_type_is_one_word() -> None:
