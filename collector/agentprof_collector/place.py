@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import socket
 import tempfile
 import time
@@ -17,9 +16,9 @@ from agentprof_collector.collect.lockfile import LockFile, is_of_this_user, read
 from agentprof_collector.errors import StoreError, StoreLocked
 from agentprof_collector.receive.exchange import Request
 from agentprof_collector.recompute import copy_traces
+from agentprof_collector.settings import TOKEN_VARIABLE, token
 from agentprof_collector.stores import Store, open_store
 
-TOKEN_VARIABLE: Final = "AGENTPROF_TOKEN"
 _FORWARD_S: Final = 10.0
 _ANSWERS_S: Final = 2.0
 _FREE_S: Final = 2.0
@@ -55,28 +54,26 @@ def open_place(database: Path) -> Place:
 
 def forward(holder: LockFile, request: Request) -> str | None:
     """Give a request to a running collector; why it did not take it, None if it did."""
-    target = urlsplit(holder.otlp_http or holder.url or "")
-    kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
     headers = {"content-type": _MEDIA[request.media]}
     if request.encoding:
         headers["content-encoding"] = request.encoding
-    token = os.environ.get(TOKEN_VARIABLE)
-    if token:
-        headers["authorization"] = f"Bearer {token}"
-    connection = kind(target.netloc, timeout=_FORWARD_S)
+    secret = token()
+    if secret:
+        headers["authorization"] = f"Bearer {secret}"
     try:
-        path = f"{target.path.rstrip('/')}/v1/{request.signal}"
-        connection.request("POST", path, request.body, headers)
-        response = connection.getresponse()
-        response.read()
-    except (OSError, http.client.HTTPException) as error:
+        target = urlsplit(holder.otlp_http or holder.url or "")
+        kind = http.client.HTTPSConnection if target.scheme == "https" else http.client.HTTPConnection
+        with contextlib.closing(kind(target.netloc, timeout=_FORWARD_S)) as connection:
+            path = f"{target.path.rstrip('/')}/v1/{request.signal}"
+            connection.request("POST", path, request.body, headers)
+            response = connection.getresponse()
+            response.read()
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    finally:
-        connection.close()
     match response.status:
         case http.client.OK:
             return None
-        case http.client.UNAUTHORIZED if token:
+        case http.client.UNAUTHORIZED if secret:
             return f"401: what {TOKEN_VARIABLE} holds is not its token"
         case http.client.UNAUTHORIZED:
             return f"401: it asks for its token, set {TOKEN_VARIABLE}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -15,8 +14,8 @@ from agentprof.model import EnergyWindow, Outcome
 from agentprof_collector.errors import AgentprofError, Unreachable
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.reports.selection import Selection
+from agentprof_collector.settings import TOKEN_VARIABLE
 
-TOKEN_VARIABLE: Final = "AGENTPROF_TOKEN"
 _PATIENCE_S: Final = 120.0
 _PAGE: Final = {"tasks": 5_000, "calls": 10_000}
 """Rows asked for at once, by the field that has them."""
@@ -153,11 +152,6 @@ class RunningCollector:
         if isinstance(message, str) and status >= http.client.BAD_REQUEST:
             raise AgentprofError(message)
         raise AgentprofError(f"what answers at {self._url} is no agentprof collector (status {status}).")
-
-
-def token() -> str | None:
-    """The token of the environment, if there is one."""
-    return os.environ.get(TOKEN_VARIABLE) or None
 
 
 def _query(selection: Selection) -> list[tuple[str, str]]:

@@ -8,6 +8,12 @@ from pathlib import Path
 from agentprof_collector.errors import AgentprofError
 
 DATABASE_VARIABLE = "AGENTPROF_DB"
+TOKEN_VARIABLE = "AGENTPROF_TOKEN"
+
+
+def token() -> str | None:
+    """What a collector asks of everyone who speaks to it, and they show; None: nothing."""
+    return os.environ.get(TOKEN_VARIABLE) or None
 
 
 def database_path(given: Path | None) -> Path:

@@ -17,8 +17,8 @@ from agentprof_collector.find import find_task
 from agentprof_collector.recompute import record_energy, record_outcome
 from agentprof_collector.reports import REPORTS, Document, ReportName
 from agentprof_collector.reports.selection import Selection
-from agentprof_collector.running import RunningCollector, token
-from agentprof_collector.settings import database_path
+from agentprof_collector.running import RunningCollector
+from agentprof_collector.settings import database_path, token
 from agentprof_collector.stores import Store, is_there, open_store
 
 _STOPPING_S = 5.0

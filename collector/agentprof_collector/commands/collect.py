@@ -20,13 +20,12 @@ from agentprof.pricing import Pricer
 from agentprof_collector.commands.options import db_option
 from agentprof_collector.commands.signals import stopped_by_signals
 from agentprof_collector.errors import AgentprofError, StoreLocked
-from agentprof_collector.settings import database_path
+from agentprof_collector.settings import TOKEN_VARIABLE, database_path, token
 from agentprof_collector.stores import Store, open_store
 
 if TYPE_CHECKING:
     from agentprof_collector.collect.collector import Collector
 
-TOKEN_VARIABLE = "AGENTPROF_TOKEN"
 JAEGER_VARIABLE = "AGENTPROF_JAEGER_URL"
 _PORT = click.IntRange(0, 65535)
 _UNITS_NS = {"h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9}
@@ -120,7 +119,7 @@ def collect(
         port=port,
         otlp_http_port=otlp_http_port,
         otlp_grpc_port=otlp_grpc_port,
-        token=_token(host),
+        token=_checked_token(host),
         phase_spans_to=phase_spans_to,
         jaeger_url=jaeger_url,
         keep_content=keep_content,
@@ -158,7 +157,7 @@ def _say_where(collector: Collector, path: Path, *, as_json: bool) -> None:
     click.echo(f"database      {printable(str(path))}")
 
 
-def _token(host: str) -> str | None:
+def _checked_token(host: str) -> str | None:
     """The token, if there is one.
 
     Raises:
@@ -167,18 +166,18 @@ def _token(host: str) -> str | None:
     """
     from agentprof_collector.collect.guard import is_loopback
 
-    token = os.environ.get(TOKEN_VARIABLE) or None
-    if token is not None and not _TOKEN.fullmatch(token):
+    secret = token()
+    if secret is not None and not _TOKEN.fullmatch(secret):
         raise AgentprofError(
             f"{TOKEN_VARIABLE} must be at least {_SHORTEST_TOKEN} printable ASCII characters without spaces, "
             "since senders show it in a header."
         )
-    if token is None and not is_loopback(host):
+    if secret is None and not is_loopback(host):
         raise AgentprofError(
             f"--host {host} can be reached by others: set {TOKEN_VARIABLE} to a secret of at least "
             f"{_SHORTEST_TOKEN} characters, or leave --host out."
         )
-    return token
+    return secret
 
 
 def _check_ports(port: int, otlp_http_port: int, otlp_grpc_port: int) -> None:
