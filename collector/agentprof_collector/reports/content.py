@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from agentprof_collector.errors import TaskNotFound
-from agentprof_collector.recompute import spans_of_tasks
-from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, the_task
+from agentprof_collector.reports.selection import Selection, the_spans, the_task
 from agentprof_collector.stores import Store
 
 
@@ -26,15 +22,10 @@ class ContentRow(msgspec.Struct, kw_only=True):
     """By the attribute it stood in; long texts are cut."""
 
 
-_COLUMNS = ContentRow.__struct_fields__
-
-
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The spans of the selected task that have content, in the order they started."""
     summary = the_task(store, selection)
-    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
-    if spans is None:  # it was counted to another since, or was forgotten
-        raise TaskNotFound(summary.task_id)
+    spans = the_spans(store, summary)
     found = sorted(
         (span for span in spans if span.content),
         key=lambda span: (span.start_ns, span.trace_id, span.span_id),
@@ -57,8 +48,3 @@ def document(store: Store, selection: Selection) -> dict[str, Any]:
         "count": len(found),
         "spans": msgspec.to_builtins(rows),
     }
-
-
-def rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a span."""
-    return [flat_row(row, _COLUMNS) for row in document["spans"]]

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from agentprof.rollup.calls import CallRow, call_rows
-from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.estimates.in_flight import InFlight
 from agentprof_collector.estimates.validated import WORDS, Divides
 from agentprof_collector.estimates.waits import (
@@ -24,11 +23,10 @@ from agentprof_collector.estimates.waits import (
     Whole,
     fit,
 )
-from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.reports.calls import rows_of_calls
 from agentprof_collector.reports.endpoints import Endpoint, SeenCall, by_endpoint, in_flight
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection, the_task
+from agentprof_collector.reports.selection import Selection, the_spans, the_task
 from agentprof_collector.stores import Store
 
 MOST_CALLS: Final = 20_000
@@ -186,9 +184,7 @@ class _Seen(NamedTuple):
 def _around(store: Store, selection: Selection) -> tuple[Iterator[CallRow], set[tuple[str, str]]]:
     """Calls of a task and of the day before it, each once, and which of them are its own."""
     summary = the_task(store, selection)
-    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
-    if spans is None:  # it was counted to another since, or was forgotten
-        raise TaskNotFound(summary.task_id)
+    spans = the_spans(store, summary)
     rows = call_rows(summary.task_id, spans)
     own = {(row.trace_id, row.span_id) for row in rows}
     since = max(0, summary.start_ns - BEFORE_NS)

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from agentprof.model import Span
 from agentprof.summary import TaskSummary
 from agentprof_collector.errors import TaskNotFound
+from agentprof_collector.recompute import spans_of_tasks
 from agentprof_collector.stores import ListPlace, Store, TaskFilter
 
 By = Literal["step", "agent", "tool", "model"]
@@ -76,6 +78,18 @@ def the_task(store: Store, selection: Selection) -> TaskSummary:
     if summary is None:
         raise TaskNotFound(task_id)
     return summary
+
+
+def the_spans(store: Store, summary: TaskSummary) -> list[Span]:
+    """The spans of a task, those of its sub-tasks included.
+
+    Raises:
+        TaskNotFound: it was counted to another since, or was forgotten.
+    """
+    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
+    if spans is None:
+        raise TaskNotFound(summary.task_id)
+    return spans
 
 
 def selected(

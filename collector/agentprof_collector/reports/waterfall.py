@@ -9,19 +9,15 @@ import msgspec
 
 from agentprof.money import with_plain_amounts
 from agentprof.rollup.waterfall import waterfall
-from agentprof_collector.errors import TaskNotFound
 from agentprof_collector.measured_windows import Windows
-from agentprof_collector.recompute import spans_of_tasks
-from agentprof_collector.reports.selection import Selection, the_task
+from agentprof_collector.reports.selection import Selection, the_spans, the_task
 from agentprof_collector.stores import Store
 
 
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """The runs of the selected task in the order of its tree; of more than the limit the longest."""
     summary = the_task(store, selection)
-    spans = spans_of_tasks(store, [summary]).get(summary.task_id)
-    if spans is None:  # it was counted to another since, or was forgotten
-        raise TaskNotFound(summary.task_id)
+    spans = the_spans(store, summary)
     windows = Windows(store, spans).during(spans)
     found = waterfall(summary.task_id, spans, selection.limit, windows)
     return {
