@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from agentprof.model import ENERGY_SOURCES, SOURCES, Call, Cost, Energy, Phase, Usage
+from agentprof.model import ENERGY_SOURCES, Call, Cost, Energy, Phase, Usage
+from agentprof.rollup.possible import STRENGTH
+from agentprof.summary import TOKENS
 
 _T = TypeVar("_T")
 
-_TOKENS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
-_STRENGTH = {source: rank for rank, source in enumerate(SOURCES)}
 
 # Where instrumentations of one call disagree: our own first, then the official ones and SDKs that trace
 # themselves. OpenLLMetry 0.62, for one, counts the first output token of an Anthropic stream twice.
@@ -28,7 +28,7 @@ def trust(scope: str) -> int:
 
 def stronger(a: Phase, b: Phase) -> Phase:
     """The better known of two figures for one phase; of equals the first."""
-    return b if _STRENGTH[b.source] < _STRENGTH[a.source] else a
+    return b if STRENGTH[b.source] < STRENGTH[a.source] else a
 
 
 def merged_phases(first: dict[str, Phase], second: dict[str, Phase]) -> dict[str, Phase]:
@@ -107,7 +107,7 @@ def _usage(found: Sequence[Usage]) -> Usage | None:
     reported = [usage for usage in found if not usage.estimated]
     # An estimate never stands beside what was reported, in whatever part of it.
     used = reported or found
-    tokens = {name: _first([getattr(usage, name) for usage in used]) for name in _TOKENS}
+    tokens = {name: _first([getattr(usage, name) for usage in used]) for name in TOKENS}
     tools = _first([usage.server_tools or None for usage in used]) or {}
     media = _first([usage.media or None for usage in used]) or {}
     return Usage(
@@ -122,7 +122,7 @@ def _usage(found: Sequence[Usage]) -> Usage | None:
 
 
 def _known(usage: Usage | None) -> int:
-    return 0 if usage is None else sum(getattr(usage, name) is not None for name in _TOKENS)
+    return 0 if usage is None else sum(getattr(usage, name) is not None for name in TOKENS)
 
 
 def _cost(calls: Sequence[Call]) -> Cost | None:

@@ -20,7 +20,7 @@ def usual_path(client: Any, path: str) -> str:
     return usual if type(client).__module__.partition(".")[0] == sdk else path
 
 
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "https": 443}
 _IMPORTING: Final = ("openai", "openai.lib.azure")
 """Where classes of clients are whose `base_url` imports a module whenever it is read; others may have another."""
 _servers: dict[int, tuple[Any, str, int | None, str | None]] = {}
@@ -34,7 +34,7 @@ def server(client: Any) -> tuple[str, int | None, str | None]:
         host = url.host
         if len(_servers) >= 256:
             _servers.clear()
-        port = url.port or _PORTS.get(url.scheme)
+        port = url.port or PORTS.get(url.scheme)
         known = _servers[id(url)] = (url, host, port, provider_of(host) or _provider_by_client(client))
     return known[1:]
 
@@ -43,7 +43,7 @@ def named_server(url: str) -> tuple[str, int | None, str | None]:
     """The same for a request to another server than that of its client, as together makes them."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    return host, parts.port or _PORTS.get(parts.scheme), provider_of(host)
+    return host, parts.port or PORTS.get(parts.scheme), provider_of(host)
 
 
 _BY_CLIENT: Final = {

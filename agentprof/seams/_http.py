@@ -14,8 +14,7 @@ from agentprof._failures import failure_kind
 from agentprof._hidden_usage import bytes_with_usage
 from agentprof._providers import provider_of
 from agentprof.dialects import Asked, Dialect, Told, dialect_of
-
-_PORTS = {"http": 80, "https": 443}
+from agentprof.seams._clients import PORTS
 
 _OF_THESE_BYTES: Final = (
     "content-digest",
@@ -93,7 +92,7 @@ def begin(
         asked.model,
         asked.stream is True,
         host,
-        port or _PORTS.get(scheme),
+        port or PORTS.get(scheme),
         provider_of(host) or dialect.provider,
     )
     call.owner = owner
