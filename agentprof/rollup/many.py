@@ -68,6 +68,17 @@ def group_rows(groups: Mapping[str | None, GroupSums], group_by: str | None) -> 
     ]
 
 
+def dearest(groups: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Of rows of groups those that cost most, in their order; of equals those of more tasks, then the first."""
+
+    def rank(group: dict[str, Any]) -> tuple[bool, Decimal, int]:
+        cost_usd = group["total_cost_usd"]
+        return cost_usd is not None, cost_usd or Decimal(0), group["tasks"]
+
+    kept = set(map(id, sorted(groups, key=rank, reverse=True)[:most]))
+    return [group for group in groups if id(group) in kept]
+
+
 def group_key(group_by: str | None) -> Key:
     """What tells the groups apart: the value of `name`, `outcome` or `label.KEY`; None where absent."""
     if group_by is None:

@@ -155,12 +155,15 @@ class Store(Protocol):
             limit: at most so many.
         """
 
-    def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
+    def groups(
+        self, which: TaskFilter = ALL_TASKS, group_by: str | None = None, *, most: int | None = None
+    ) -> list[dict[str, Any]]:
         """The groups of `agentprof.rollup.many.many`, figure by figure, of the tasks that are left.
 
         Args:
             which: the tasks; sub-tasks of others among them are left out whether or not `tops` is set.
             group_by: `name`, `outcome` or `label.KEY`; None makes one group of all.
+            most: groups at most, as `agentprof.rollup.many.dearest` chooses them; None: all.
 
         Raises:
             ValueError: `group_by` is none of these.

@@ -18,7 +18,7 @@ import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
-from agentprof.rollup.many import group_key, group_rows, many
+from agentprof.rollup.many import dearest, group_key, group_rows, many
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
 from agentprof_collector.closing import Closing
@@ -214,16 +214,21 @@ class ClickHouseStore(Closing):
         sql, parameters = list_question(which, after, limit)
         return [_decode_summary(text) for (text,) in self._ask(sql, **parameters)]
 
-    def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
+    def groups(
+        self, which: TaskFilter = ALL_TASKS, group_by: str | None = None, *, most: int | None = None
+    ) -> list[dict[str, Any]]:
         """See `Store.groups`."""
         group_key(group_by)
-        questions = GroupQuestions(which, group_by)
+        questions = GroupQuestions(which, group_by, most)
         answers = [
             self._ask(sql, **questions.parameters)
             for sql in (questions.sums, questions.ranks("wall_ns"), questions.ranks("cost_usd"))
         ]
         found = group_sums(*answers)
-        return many(self.tasks(which), group_by)["groups"] if found is None else group_rows(found, group_by)
+        if found is not None:
+            return group_rows(found, group_by)
+        every: list[dict[str, Any]] = many(self.tasks(which), group_by)["groups"]
+        return every if most is None else dearest(every, most)
 
     def task(self, task_id: str) -> TaskSummary | None:
         """See `Store.task`."""

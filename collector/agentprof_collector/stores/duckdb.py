@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
-from agentprof.rollup.many import group_key, group_rows, many
+from agentprof.rollup.many import dearest, group_key, group_rows, many
 from agentprof.summary import TaskSummary
 from agentprof_collector.closing import Closing
 from agentprof_collector.errors import StoreUnusable
@@ -175,10 +175,12 @@ class DuckDbStore(Closing):
         with self._readable():
             return [summary_in(packed) for packed in self._file.read(work)]
 
-    def groups(self, which: TaskFilter = ALL_TASKS, group_by: str | None = None) -> list[dict[str, Any]]:
+    def groups(
+        self, which: TaskFilter = ALL_TASKS, group_by: str | None = None, *, most: int | None = None
+    ) -> list[dict[str, Any]]:
         """See `Store.groups`."""
         group_key(group_by)
-        questions = GroupQuestions(which, group_by)
+        questions = GroupQuestions(which, group_by, most)
 
         def work(cursor: Cursor) -> list[dict[str, Any]] | None:
             answers = [
@@ -189,7 +191,10 @@ class DuckDbStore(Closing):
             return None if found is None else group_rows(found, group_by)
 
         found = self._file.read(work)
-        return many(self.tasks(which), group_by)["groups"] if found is None else found
+        if found is not None:
+            return found
+        every: list[dict[str, Any]] = many(self.tasks(which), group_by)["groups"]
+        return every if most is None else dearest(every, most)
 
     def task(self, task_id: str) -> TaskSummary | None:
         """See `Store.task`."""

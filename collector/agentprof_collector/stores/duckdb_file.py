@@ -209,7 +209,7 @@ def _connect(path: Path | None, read_only: bool) -> Cursor:
             raise StoreLocked(path, os.getpid())
         try:
             if read_only:
-                return duckdb.connect(path, read_only=True, config=_CONFIG)
+                return duckdb.connect(place, read_only=True, config=_CONFIG)
             connection = _attached(place)
         except duckdb.Error as error:
             raise _refusal(path, error) from error

@@ -27,10 +27,16 @@ _COUNTS: Final = {
     **{name: f"sum({name})" for name in (*SUMS, *KNOWN_SUMS, *AMOUNTS)},
     **{f"{name}_places": f"max({name}_places)" for name in AMOUNTS},
 }
+_SHOWN: Final = (
+    ", kept AS (SELECT coalesce(key, '') AS key, key IS NULL AS absent FROM (SELECT *, {key} AS key FROM tops) "
+    "GROUP BY ALL ORDER BY bool_and(exact), sum(cost_usd) DESC NULLS LAST, count(*) DESC, absent, key LIMIT $most), "
+    "shown AS (SELECT * FROM tops WHERE (coalesce({key}, ''), {key} IS NULL) IN (SELECT (key, absent) FROM kept)) "
+)
+"""The tasks of the groups that cost most; those whose columns do not hold their figures come first, and are told by."""
 _RANKS: Final = (
     "SELECT key, rank, {value} FROM (SELECT {key} AS key, {value}, "
     "row_number() OVER (PARTITION BY {key} ORDER BY {order}) AS rank, "
-    "count(*) OVER (PARTITION BY {key}) AS n FROM tops WHERE {known} IS NOT NULL) "
+    "count(*) OVER (PARTITION BY {key}) AS n FROM {tasks} WHERE {known} IS NOT NULL) "
     "WHERE rank IN ({wanted})"
 )
 _RANKED: Final = {
@@ -79,12 +85,18 @@ class GroupQuestions:
     Args:
         which: the tasks.
         group_by: as of `Store.groups`, and known to be right.
+        most: groups at most, those that cost most; None: all.
     """
 
-    def __init__(self, which: TaskFilter, group_by: str | None) -> None:
+    def __init__(self, which: TaskFilter, group_by: str | None, most: int | None = None) -> None:
         condition, self.parameters = conditions(which)
         self._tops = _TOPS.format(conditions=condition)
         self._key = _key(group_by)
+        self._tasks = "tops"
+        if most is not None:
+            self._tops += _SHOWN.format(key=self._key)
+            self._tasks = "shown"
+            self.parameters["most"] = most
         if group_by is not None and group_by.startswith(LABEL_PREFIX):
             self.parameters["group_label"] = group_by.removeprefix(LABEL_PREFIX)
 
@@ -92,13 +104,15 @@ class GroupQuestions:
     def sums(self) -> str:
         """Counts and sums, a row a group."""
         columns = ", ".join(_COUNTS[name] for name in GROUP_COLUMNS[1:])
-        return f"{self._tops} SELECT {self._key} AS key, {columns} FROM tops GROUP BY key"
+        return f"{self._tops} SELECT {self._key} AS key, {columns} FROM {self._tasks} GROUP BY key"
 
     def ranks(self, figure: str) -> str:
         """The samples of `wall_ns` or `cost_usd` at the ranks of the quantiles."""
         known, value, order = _RANKED[figure]
         wanted = ", ".join(f"greatest(1, ceil({share}::DOUBLE * n))" for share in QUANTILES)
-        return self._tops + _RANKS.format(key=self._key, known=known, value=value, order=order, wanted=wanted)
+        return self._tops + _RANKS.format(
+            key=self._key, known=known, value=value, order=order, wanted=wanted, tasks=self._tasks
+        )
 
 
 def _key(group_by: str | None) -> str:

@@ -15,7 +15,7 @@ from support.spans import TASK
 
 from agentprof.model import Span
 from agentprof.rollup import roll_up, tasks_in
-from agentprof.rollup.many import many
+from agentprof.rollup.many import dearest, many
 from agentprof.summary import TaskSummary
 from agentprof_collector.stores import ListPlace, Store, TaskFilter, TaskRow
 
@@ -148,6 +148,18 @@ class StoreQuestions:
         put(store, tasks)
         expected = many(listed(tasks, TaskFilter()), group_by)
         assert in_json(store.groups(group_by=group_by)) == in_json(expected["groups"])
+
+    @any_store
+    @given(tasks=summaries(hard=True), which=filters, group_by=group_bys, most=st.integers(1, 4))
+    def test_no_more_groups_than_asked_for(
+        self, store: Store, tasks: list[TaskSummary], which: TaskFilter, group_by: str | None, most: int
+    ) -> None:
+        """Of more than that those that cost most, whole and in their order."""
+        put(store, tasks)
+        every = many(listed(tasks, msgspec.structs.replace(which, tops=False)), group_by)["groups"]
+        shown = store.groups(which, group_by, most=most)
+        assert in_json(shown) == in_json(dearest(every, most))
+        assert len(shown) == min(most, len(every))
 
     def test_groups_of_many(self, store: Store) -> None:
         """Enough for a 99th percentile, at the edges of the ranks, with amounts that are equal but written
