@@ -18,3 +18,14 @@ def only(captured: Captured) -> tuple[ReadableSpan, dict[str, Any]]:
     """The only span, and its attributes."""
     (span,) = captured.spans
     return span, said(span)
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    """The id of the span above it."""
+    return span.parent.span_id if span.parent is not None else None
+
+
+def id_of(span: ReadableSpan) -> int:
+    """Its own id."""
+    assert span.context is not None
+    return span.context.span_id
