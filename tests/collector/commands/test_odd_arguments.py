@@ -68,3 +68,19 @@ def test_two_values_of_one_label(agentprof_command: Any, demo_run: Demo) -> None
     assert "two values of one label" in done.stderr
     done = agentprof_command("report", "--db", database, "--json", "--label", "a=1", "--label", "a=1")
     assert json.loads(done.stdout)["selection"] == {"labels": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    "name", [":memory:", ":default:", "md:tasks", "s3:a", "it's.duckdb", "a?b=c.duckdb", "ü 1.duckdb", "-x"]
+)
+def test_a_database_is_a_file_whatever_its_name(name: str, agentprof_command: Any, tmp_path: Path) -> None:
+    """Written and read again, and nothing else."""
+    span = {"traceId": "ab" * 16, "spanId": "01" * 8, "startTimeUnixNano": "5", "endTimeUnixNano": "9"}
+    span |= {"attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}]}
+    (tmp_path / "t.jsonl").write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}))
+    done = agentprof_command("ingest", "t.jsonl", AGENTPROF_DB=name)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = agentprof_command("report", "--json", AGENTPROF_DB=name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [task["calls"] for task in json.loads(done.stdout)["tasks"]] == [1]
+    assert {file.name for file in tmp_path.iterdir()} == {"t.jsonl", name}
