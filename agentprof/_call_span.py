@@ -202,13 +202,24 @@ def say_connecting(said: dict[str, AttributeValue], connecting: Connecting) -> N
             said[attributes.CONNECT + part] = connecting.parts[part] / _NS
 
 
-def say_failed_attempts(
-    said: dict[str, AttributeValue], took_s: list[float], pauses_s: list[float], statuses: list[str]
-) -> None:
-    """Add the attempts that did not give the answer: each list has one entry for each."""
-    said[attributes.ATTEMPT_DURATION] = tuple(took_s)
-    said[attributes.ATTEMPT_BACKOFF] = tuple(pauses_s)
-    said[attributes.ATTEMPT_STATUS] = tuple(statuses)
+class FailedAttempt:
+    """An attempt of a call that did not give the answer."""
+
+    __slots__ = ("pause_s", "status", "took_s")
+
+    def __init__(self, took_s: float, status: str) -> None:
+        self.took_s = took_s
+        self.status = status
+        """HTTP status, or what kind of failure it was."""
+        self.pause_s = 0.0
+        """From its end to the next attempt; 0 after the last."""
+
+
+def say_failed_attempts(said: dict[str, AttributeValue], failed: list[FailedAttempt]) -> None:
+    """Add the attempts that did not give the answer: each attribute has one entry for each."""
+    said[attributes.ATTEMPT_DURATION] = tuple([one.took_s for one in failed])
+    said[attributes.ATTEMPT_BACKOFF] = tuple([one.pause_s for one in failed])
+    said[attributes.ATTEMPT_STATUS] = tuple([one.status for one in failed])
 
 
 def say_reported_times(said: dict[str, AttributeValue], answer: Answer) -> None:

@@ -17,6 +17,7 @@ from agentprof import _context, _guard, _streams, attributes
 from agentprof._arrivals import Arrivals
 from agentprof._asked import say_request, say_tool_calls
 from agentprof._call_span import (
+    FailedAttempt,
     first_said,
     say_answer,
     say_connecting,
@@ -60,18 +61,16 @@ class Call:
         "_attempt_began",
         "_began",
         "_dialect",
+        "_failed",
         "_failed_at",
-        "_failed_s",
         "_first_byte",
         "_headers_at",
         "_model_of_path",
         "_open",
-        "_pauses_s",
         "_pid",
         "_propagate",
         "_refused",
         "_span",
-        "_statuses",
         "_stream",
         "_task",
         "_token",
@@ -113,10 +112,7 @@ class Call:
         self._open = True
         self._answered = False
         self._failed_at = 0
-        self._failed_s: list[float] = []
-        """How long each attempt took that failed; with the next two, one entry an attempt."""
-        self._pauses_s: list[float] = []
-        self._statuses: list[str] = []
+        self._failed: list[FailedAttempt] = []
         self._first_byte: int | None = None
         self._headers_at: int | None = None
         """Of the answer, where its body was still to come."""
@@ -185,12 +181,10 @@ class Call:
     def pause_over(self) -> None:
         """The pause after a failed attempt is over."""
         self._attempt_began = stamp_ns()
-        self._pauses_s[-1] = (self._attempt_began - self._failed_at) / _NS
+        self._failed[-1].pause_s = (self._attempt_began - self._failed_at) / _NS
 
     def _attempt_over(self, now: int, status: str) -> None:
-        self._failed_s.append((now - self._attempt_began) / _NS)
-        self._pauses_s.append(0.0)
-        self._statuses.append(status)
+        self._failed.append(FailedAttempt((now - self._attempt_began) / _NS, status))
 
     def exchange(self) -> str | None:
         """An HTTP exchange of a client without an SDK begins; one before it led to it (redirect, login)."""
@@ -361,8 +355,8 @@ class Call:
             say_connecting(said, self.connecting)
         say_reported_times(said, answer)
         said[attributes.ATTEMPTS] = self.attempts
-        if self._statuses:
-            say_failed_attempts(said, self._failed_s, self._pauses_s, self._statuses)
+        if self._failed:
+            say_failed_attempts(said, self._failed)
         body = self.body if type(self.body) is bytes else None
         if body is not None:
             self.body = None

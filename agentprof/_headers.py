@@ -108,7 +108,8 @@ def say_headers(
         until_headers_ns: From the request to the headers, of a stream.
     """
     try:
-        if type(headers) is list or type(headers) is tuple:
+        kind = type(headers)
+        if kind is list or kind is tuple:
             rows = [(name, name.lower(), value) for name, value in headers]
         else:
             rows = headers._list  # the second of each in small letters

@@ -215,7 +215,7 @@ class RepeatedCall(Call):
         """Note a failed attempt: it was over when the HTTP library was done with it, and what came then is a pause."""
         super()._attempt_over(self._over_at or now, status)
         if self._over_at:
-            self._pauses_s[-1] = (now - self._over_at) / _NS
+            self._failed[-1].pause_s = (now - self._over_at) / _NS
 
     def exchange(self) -> str | None:
         """The first of an attempt, or one to which another led."""

@@ -118,7 +118,7 @@ def read_usage(raw: RawUsage | None, answer: Answer) -> None:
     )
     if raw.service_tier and not answer.service_tier:
         answer.service_tier = raw.service_tier
-    if len(raw.cost) or raw.cost_in_usd_ticks:
+    if raw.cost or raw.cost_in_usd_ticks:
         cost_usd = _cost(raw)
         if cost_usd is not None:
             answer.cost_usd = cost_usd
