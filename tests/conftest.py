@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ for _name, _examples in {"quick": 100, "thorough": 400}.items():
         _name, deadline=None, max_examples=_examples, suppress_health_check=[HealthCheck.too_slow]
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# What a shell starts in the background ignores interrupts, below nohup also hang-ups, and so would every program that
+# a test sends them to.
+for _signal, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _usual)
 
 
 @pytest.fixture(scope="session", autouse=True)
