@@ -10,6 +10,14 @@ T0 = 1_790_000_000_000_000_000
 SECOND = 1_000_000_000
 
 
+def raw(attributes: dict[str, Any], **fields: Any) -> RawSpan:
+    """A span with these attributes."""
+    return RawSpan(
+        **{"trace_id": "1" * 32, "span_id": "2" * 16, "name": "n", "start_ns": 0, "end_ns": 1000, **fields},
+        attributes=attributes,
+    )
+
+
 def task_span(trace: str, task: str, *, name: str = "answer", start: int = T0, **attributes: Any) -> RawSpan:
     """The span that starts a task, ten seconds long."""
     own = {"agentprof.task.id": task, "agentprof.task.name": name, "agentprof.task.source": "declared"}
