@@ -16,6 +16,7 @@ import pytest
 import requests
 from opentelemetry.sdk.trace import ReadableSpan
 from support.model_server import CHAT, STREAM, ModelServer, Reply
+from support.recorded import said
 
 import agentprof
 from agentprof import _repeated, attributes
@@ -30,11 +31,6 @@ HALF = Reply(
     [b'{"id": "chatcmpl-1", "choices": ['], headers={"content-type": "application/json"}, framing="cut"
 )
 GOOD = Reply.json(CHAT)
-
-
-def said(span: ReadableSpan) -> dict[str, Any]:
-    """Its attributes."""
-    return dict(span.attributes or {})
 
 
 def failed(span: ReadableSpan) -> tuple[int, Any]:
