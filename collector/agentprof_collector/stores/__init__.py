@@ -95,6 +95,9 @@ class Store(Protocol):
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """The traces paired with any of the tasks."""
 
+    def traces_tied(self, trace_ids: Collection[str]) -> set[str]:
+        """The traces and all that tasks tie to them, over any number of tasks and traces."""
+
     def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
         """The traces in which a call, or a span of an engine, has one of the ids (`agentprof.rollup.joins`).
 
@@ -180,7 +183,8 @@ class Store(Protocol):
 
         Traces go in which nothing has happened since: all their tasks ended before, their last span and the
         last outcome of their tasks arrived before, and the same holds of all traces tied to them by tasks.
-        With them go the pairs, rows and outcomes of their tasks. Measured energy goes by its own time.
+        With them go the pairs, rows and outcomes of their tasks. Measured energy goes by its own time, but for what
+        was measured while a task ran that is left: it may be added up again.
 
         Args:
             before_ns: ns since the epoch.

@@ -19,6 +19,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import dearest, group_key, group_rows, many
+from agentprof.rollup.measured import AROUND_NS
 from agentprof.rollup.tasks import IMPLICIT_PREFIX
 from agentprof.summary import TaskSummary
 from agentprof_collector.closing import Closing
@@ -106,6 +107,19 @@ class ClickHouseStore(Closing):
         """See `Store.traces_of`."""
         sql = "SELECT DISTINCT trace_id FROM task_traces WHERE task_id IN {ids:Array(String)}"
         return {row[0] for row in self._ask(sql, ids=list(task_ids))}
+
+    def traces_tied(self, trace_ids: Collection[str]) -> set[str]:
+        """See `Store.traces_tied`; a question a step, as recursive ones of ClickHouse do not stop at circles."""
+        sql = (
+            "SELECT DISTINCT trace_id FROM task_traces WHERE task_id IN "
+            "(SELECT task_id FROM task_traces WHERE trace_id IN {ids:Array(String)})"
+        )
+        tied = set(trace_ids)
+        new = set(tied)
+        while new:
+            new = {row[0] for row in self._ask(sql, ids=list(new))} - tied
+            tied |= new
+        return tied
 
     def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
         """See `Store.traces_by_id`."""
@@ -266,8 +280,17 @@ class ClickHouseStore(Closing):
             "AND task_id NOT IN (SELECT concat('trace:', trace_id) FROM spans)"
         )
         self._command(outcomes, before=before_ns)
-        measured = "DELETE FROM energy_windows WHERE end_ns < {before:Int64} AND arrived_ns < {before:Int64}"
-        self._command(measured, before=before_ns)
+        left = self._ask(
+            "SELECT start_ns, end_ns FROM tasks FINAL WHERE start_ns < {early:Int64}",
+            early=before_ns + AROUND_NS,
+        )
+        measured = (
+            "DELETE FROM energy_windows WHERE end_ns < {before:Int64} AND arrived_ns < {before:Int64} "
+            "AND NOT arrayExists((task_start, task_end) -> task_start < end_ns + {around:Int64} "
+            "AND task_end > start_ns - {around:Int64}, {starts:Array(Int64)}, {ends:Array(Int64)})"
+        )
+        starts, ends = [start_ns for start_ns, _ in left], [end_ns for _, end_ns in left]
+        self._command(measured, before=before_ns, around=AROUND_NS, starts=starts, ends=ends)
         return int(counted[0][0])
 
     def _old_traces(self, before_ns: int) -> set[str]:

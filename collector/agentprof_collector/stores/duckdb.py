@@ -15,6 +15,7 @@ import msgspec
 
 from agentprof.model import EnergyWindow, OutcomeFact, Span
 from agentprof.rollup.many import dearest, group_key, group_rows, many
+from agentprof.rollup.measured import AROUND_NS
 from agentprof.summary import TaskSummary
 from agentprof_collector.closing import Closing
 from agentprof_collector.errors import StoreUnusable
@@ -93,6 +94,10 @@ class DuckDbStore(Closing):
     def traces_of(self, task_ids: Collection[str]) -> set[str]:
         """See `Store.traces_of`."""
         return set(self._ask("select_traces", task_ids=list(task_ids)))
+
+    def traces_tied(self, trace_ids: Collection[str]) -> set[str]:
+        """See `Store.traces_tied`."""
+        return set(self._ask("select_tied_traces", trace_ids=list(trace_ids)))
 
     def traces_by_id(self, call_ids: Collection[str], engine_ids: Collection[str]) -> set[str]:
         """See `Store.traces_by_id`."""
@@ -283,8 +288,8 @@ def _forget(cursor: Cursor, before_ns: int) -> int:
         "delete_batches",
     ):
         cursor.execute(sql(name), {"trace_ids": traces})
-    for name in ("delete_outcomes", "delete_windows"):
-        cursor.execute(sql(name), {"before_ns": before_ns})
+    cursor.execute(sql("delete_outcomes"), {"before_ns": before_ns})
+    cursor.execute(sql("delete_windows"), {"before_ns": before_ns, "around_ns": AROUND_NS})
     return int(removed)
 
 

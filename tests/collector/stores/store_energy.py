@@ -9,6 +9,7 @@ from support.spans import task
 
 from agentprof.model import EnergyWindow
 from agentprof.rollup import roll_up
+from agentprof_collector.recompute import pairs_of, recompute
 from agentprof_collector.stores import Store, TaskRow
 
 
@@ -59,6 +60,19 @@ class StoreEnergy:
         store.add_windows([window(300, 350)], arrived_ns=70)
         assert store.arrived_since(69) == {"trace of b"}
         assert store.arrived_since(70) == set()
+
+    def test_windows_of_tasks_that_are_left_are_left(self, store: Store) -> None:
+        """Else such a task would have less to be added up from than its row, and no later fact would reach it."""
+        second, far = 10**9, 10**15
+        own = task("root", far, far + 10 * second, id="a", trace_id="trace of a")
+        store.add_spans([own], pairs_of([own]), arrived_ns=2 * far)
+        windows = [window(far + at * second, far + (at + 5) * second) for at in (-900, -60, 0, 5, 60, 900)]
+        store.add_windows(windows, arrived_ns=far)
+        recompute(store, ["trace of a"])
+        store.forget(far + 2000 * second)
+        assert set(store.windows_of(["gpu1:8000"], 0, 2 * far)) == set(windows[1:5])
+        store.forget(2 * far + 1)
+        assert store.tasks() == store.windows_of(["gpu1:8000"], 0, 2 * far) == []
 
     def test_windows_last_and_are_forgotten(
         self, open_store: Callable[[], AbstractContextManager[Store]]
