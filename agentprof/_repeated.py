@@ -30,7 +30,10 @@ def open_scope(kind: type[Scope] | None = None) -> Scope | None:
     Args:
         kind: Another one than `Scope`.
     """
-    if _runtime.active() is None or _calls.current_call() is not None or current_scope() is not None:
+    if _runtime.active() is None or current_scope() is not None:
+        return None
+    call = _calls.current_call()
+    if call is not None and call._open:
         return None
     return Scope() if kind is None else kind()
 

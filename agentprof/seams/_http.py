@@ -28,6 +28,12 @@ _OF_THESE_BYTES: Final = (
 """Headers that hold for the body as it is: a signature, a hash, how it is packed."""
 
 
+def is_inside_a_call() -> bool:
+    """Whether a call is being made here; the context of what was started in one may hold it after its end."""
+    call = _calls.current_call()
+    return call is not None and call._open
+
+
 def wanted(method: str, path: str) -> Dialect | None:
     """The dialect of a request that may be a call of its own.
 
@@ -103,7 +109,7 @@ def begin(
 def call_of(owner: Any) -> Call | None:
     """The open call if this client makes it: an exchange of another one, to log in say, is none of its own."""
     call = _calls.current_call()
-    return call if call is not None and call.owner is owner else None
+    return call if call is not None and call.owner is owner and call._open else None
 
 
 def traceparent(call: Call, host: str) -> str | None:

@@ -62,7 +62,7 @@ def _request(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Attachment | None:
     """Start a call if this request is one to a model; or hide the task from a host of models."""
-    if _calls.current_call() is not None or _runtime.active() is None:
+    if _http.is_inside_a_call() or _runtime.active() is None:
         return None
     try:
         method, given = args

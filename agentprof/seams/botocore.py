@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from agentprof import _calls, _guard, _runtime
+from agentprof import _guard, _runtime
 from agentprof._calls import Call
 from agentprof._clock import stamp_ns
 from agentprof._failures import failure_kind
@@ -55,7 +55,7 @@ def _send_request(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(endpoint: Any, request: Any) -> Call | None:
     """Start a call if this request is one to a model."""
-    if _calls.current_call() is not None or _runtime.active() is None:
+    if _http.is_inside_a_call() or _runtime.active() is None:
         return None
     try:
         url = urlsplit(request["url"])

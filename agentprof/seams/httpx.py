@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from agentprof import _calls, _guard, _runtime
+from agentprof import _guard, _runtime
 from agentprof._calls import Call
 from agentprof._context import Attachment
 from agentprof._patching import Patch, patches_in
@@ -83,7 +83,7 @@ def begin(client: Any, request: Any) -> Call | Attachment | None:
         client: What will send it; None if that is not known yet.
     """
     # While the call of an SDK is open here its requests are no calls of their own.
-    if _calls.current_call() is not None or _runtime.active() is None:
+    if _http.is_inside_a_call() or _runtime.active() is None:
         return None
     try:
         url = request.url

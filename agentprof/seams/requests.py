@@ -56,7 +56,7 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     """Start a call if this request is one to a model."""
-    if _calls.current_call() is not None or _runtime.active() is None:
+    if _http.is_inside_a_call() or _runtime.active() is None:
         return None
     try:
         request = args[0] if args else kwargs["request"]
@@ -130,7 +130,7 @@ def _exchange(original: Callable[..., Any]) -> Callable[..., Any]:
 def _call_of(adapter: Any) -> Call | None:
     """The open call if it is made by a session with this adapter."""
     call = _calls.current_call()
-    if call is None:
+    if call is None or not call._open:
         return None
     adapters = getattr(call.owner, "adapters", None)
     return call if adapters and any(adapter is one for one in adapters.values()) else None

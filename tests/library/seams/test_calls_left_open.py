@@ -17,6 +17,7 @@ from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
 from agentprof import _counts, _guard, _instrument, _recent, attributes
+from agentprof.seams import repeating
 from agentprof.testing import Captured
 
 MESSAGES: Any = [{"role": "user", "content": "hi"}]
@@ -46,6 +47,65 @@ def test_a_summary_inside_a_stream(server: ModelServer, captured: Captured) -> N
     assert (after.calls, after.calls_without_usage, after.tokens["input"]) == (1, 0, 100)
     assert task.summary().calls == 1
     assert task._recorded.live == {}
+
+
+WORKERS: dict[str, Callable[[str], Any]] = {
+    "httpx": lambda url: _with_httpx(httpx, url),
+    "httpx2": lambda url: _with_httpx(httpx2, url),
+    "aiohttp": lambda url: _with_aiohttp(url),
+    "requests": lambda url: asyncio.to_thread(requests.post, url, json=BODY),
+    "an SDK that repeats": lambda url: _repeating(url),
+}
+BODY = {"model": "later", "messages": MESSAGES}
+
+
+async def _with_httpx(library: Any, url: str) -> None:
+    async with library.AsyncClient(verify=False) as to:
+        await to.post(url, json=BODY)
+
+
+async def _with_aiohttp(url: str) -> None:
+    async with aiohttp.ClientSession() as session, session.post(url, json=BODY) as answer:
+        await answer.read()
+
+
+@repeating._repeats_async
+async def _repeating(url: str) -> None:
+    await _with_httpx(httpx, url)
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_task_started_in_a_call_that_outlives_it(
+    server: ModelServer, captured: Captured, name: str
+) -> None:
+    """What it sends when that call is over is a call of its own, though its context still holds the other."""
+    server.replies = [Reply.json(CHAT)]
+    url = f"{server.url}/chat/completions"
+
+    async def run() -> None:
+        is_over = asyncio.Event()
+        started: list[asyncio.Task[None]] = []
+
+        async def work() -> None:
+            await is_over.wait()
+            await WORKERS[name](url)
+            await http.get(server.url)  # of the client that made the other call
+
+        async def start(request: object) -> None:
+            if not started:
+                started.append(asyncio.create_task(work()))
+
+        async with httpx2.AsyncClient(verify=False, event_hooks={"request": [start]}) as http:
+            await http.post(url, json=BODY | {"model": "first"})
+            is_over.set()
+            await started[0]
+
+    asyncio.run(run())
+    assert [(span.name, (span.attributes or {})[attributes.ATTEMPTS]) for span in captured.spans] == [
+        ("chat first", 1),
+        ("chat later", 1),
+    ]
+    assert ["traceparent" in sent.headers for sent in server.sent] == [True, True, False]
 
 
 def test_a_coroutine_closed_in_another_context(captured: Captured) -> None:
