@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -30,9 +31,7 @@ def failed(kind: str) -> None:
     if not seen:
         error = sys.exception()
         where = "".join(traceback.format_tb(error.__traceback__)).rstrip() if error is not None else ""
-        logger.warning(
-            "agentprof failed in %s (%s); the program is not affected\n%s", kind, type(error).__name__, where
-        )
+        _warn(f"agentprof failed in {kind} ({type(error).__name__}); the program is not affected\n{where}")
 
 
 def noted(kind: str, message: str) -> None:
@@ -41,6 +40,11 @@ def noted(kind: str, message: str) -> None:
         seen = _counts.get(kind, 0)
         _counts[kind] = seen + 1
     if not seen:
+        _warn(message)
+
+
+def _warn(message: str) -> None:
+    with contextlib.suppress(Exception):  # filters and handlers are the program's
         logger.warning("%s", message)
 
 
