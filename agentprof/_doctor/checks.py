@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -110,11 +111,16 @@ def extras() -> Iterator[Check]:
 def variables() -> Iterator[Check]:
     """Variables of the environment that change what is recorded or where it goes; secrets stay unsaid."""
     for name in sorted(name for name in os.environ if name.startswith(_SPEAKING) and name != VARIABLE):
-        value = "set" if any(part in name for part in _SECRET) else os.environ[name]
+        value = "set" if any(part in name for part in _SECRET) else _without_secrets(os.environ[name])
         if name == "OTEL_SDK_DISABLED" and value.strip().lower() == "true":
             yield Check(f"variable {name}", "bad", value, "No span is recorded: unset it.")
         else:
             yield Check(f"variable {name}", "note", value)
+
+
+def _without_secrets(value: str) -> str:
+    """An address without user, password and query: what doctor says is shown to others."""
+    return re.sub(r"\?.*", "?…", re.sub(r"://[^/?#]*@", "://…@", value)) if "://" in value else value
 
 
 def collector() -> Check:
@@ -129,11 +135,11 @@ def collector() -> Check:
     answer = sender.send(b"")
     sender.close()
     if answer.kind == "taken":
-        return Check("collector", "ok", f"{endpoint.url} answers")
+        return Check("collector", "ok", f"{_without_secrets(endpoint.url)} answers")
     return Check(
         "collector",
         "note",
-        f"{endpoint.url} does not take spans ({answer.reason})",
+        f"{_without_secrets(endpoint.url)} does not take spans ({answer.reason})",
         "agentprof run needs none; for other programs start a collector there, or name one with "
         "OTEL_EXPORTER_OTLP_ENDPOINT. Until then spans wait on disk.",
     )

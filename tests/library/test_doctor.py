@@ -110,14 +110,17 @@ def test_the_text_says_the_same_and_no_secret() -> None:
         "openai",
         OTEL_EXPORTER_OTLP_HEADERS="authorization=canary",
         OTEL_SERVICE_NAME="mine",
-        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://user:canary@127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="http://127.0.0.1:9/v1/metrics?canary=1",
     )
     assert code == 0
     assert "canary" not in text
+    assert "note  variable OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: http://127.0.0.1:9/v1/metrics?…\n" in text
     assert "note  variable OTEL_EXPORTER_OTLP_HEADERS: set\n" in text
     assert "note  variable OTEL_SERVICE_NAME: mine\n" in text
     assert (
-        "note  collector: http://127.0.0.1:9/v1/traces does not take spans (ConnectionRefusedError)\n" in text
+        "note  collector: http://…@127.0.0.1:9/v1/traces does not take spans (ConnectionRefusedError)\n"
+        in text
     )
     assert "ok    openai " in text
 
