@@ -74,11 +74,11 @@ def _names(cursor: Cursor) -> set[str]:
 
 
 def _version(cursor: Cursor) -> int | None:
-    """None where there are no tables of ours."""
+    """None where there are no tables of ours, which say one version."""
     if "agentprof_meta" not in _names(cursor):
         return None
-    ((version,),) = cursor.execute("SELECT schema_version FROM agentprof_meta").fetchall()
-    return int(version)
+    rows = cursor.execute("SELECT schema_version FROM agentprof_meta").fetchall()
+    return int(rows[0][0]) if len(rows) == 1 else None
 
 
 def _create(cursor: Cursor) -> None:

@@ -121,6 +121,10 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         connection.execute("UPDATE agentprof_meta SET schema_version = 99")
     with pytest.raises(StoreUnusable, match="schema version 99, this program reads version 3 and older"):
         open_store(newer)
+    with duckdb.connect(newer) as connection:
+        connection.execute("DELETE FROM agentprof_meta")
+    with pytest.raises(StoreUnusable, match="is a database of something else"):
+        open_store(newer, read_only=True)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user whom permissions bind")
