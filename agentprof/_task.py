@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import weakref
 from collections.abc import Mapping
 from decimal import Decimal
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
     from agentprof.pricing import Pricer
     from agentprof.summary import TaskSummary
+
+
+# Reentrant: garbage collection may end a stream, and so need this, anywhere.
+_adding = threading.RLock()
+
+
+def _begin_in_child() -> None:
+    """Another thread may have held the lock when the process was forked."""
+    global _adding
+    _adding = threading.RLock()
+
+
+_forking.renew_in_child(_begin_in_child)
 
 
 class Spent(NamedTuple):
@@ -201,7 +215,8 @@ class Task:
             task = task.parent
 
     def _add_cost(self, cost_usd: Decimal) -> None:
-        self._cost = cost_usd if self._cost is None else EXACT.add(self._cost, cost_usd)
+        with _adding:
+            self._cost = cost_usd if self._cost is None else EXACT.add(self._cost, cost_usd)
 
     def start_attributes(self) -> dict[str, str | float | int]:
         """What the span that starts the task says from the beginning."""

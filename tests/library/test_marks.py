@@ -167,6 +167,28 @@ def test_spent_counts_tools_and_calls(captured: Captured) -> None:
     assert outer.spent().elapsed_s == outer.spent().elapsed_s
 
 
+def test_spent_adds_up_over_threads(captured: Captured) -> None:
+    """Nothing is lost where many threads of a task spend at once."""
+
+    def spend() -> None:
+        for _ in range(2_000):
+            outer.count_cost(Decimal("0.001"))
+            outer.count_call(None, Decimal("0.002"))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with agentprof.task("t") as outer:
+            workers = [threading.Thread(target=spend) for _ in range(8)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert outer.spent()[:4] == (16_000, 0, 0, Decimal(48))
+
+
 def test_spent_is_exact(captured: Captured) -> None:
     """A program may have set its decimal context to a few digits, and to raise for any digit lost."""
     with decimal.localcontext(decimal.Context(prec=2, traps=[decimal.Inexact])), agentprof.task("t") as outer:
