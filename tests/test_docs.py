@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
+import click
 import pytest
 
+import agentprof
+from agentprof._run import arguments
 from agentprof.rollup.many import group
 from agentprof.rollup.warnings import DETAILS
 from agentprof.summary import TIMELINE, TOKENS, ModelRow, NodeRow, NodeTotals, TaskSummary, ToolRow
@@ -60,3 +64,63 @@ def test_every_page_is_linked_from_the_readme_or_another_page() -> None:
     assert set(pages) <= linked
     for name in re.findall(r"\]\(([^)#:]+)\)", readme):
         assert (ROOT / name).exists(), name
+
+
+def everything() -> str:
+    """All that users are told, help texts apart."""
+    return "\n".join(page.read_text() for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))))
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *DOCS.glob("*.md")], ids=lambda page: page.name)
+def test_no_link_between_pages_is_broken(page: Path) -> None:
+    """Neither to a file nor to a heading in it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        name, _, heading = target.partition("#")
+        if ":" not in name:
+            there = page.parent / name if name else page
+            assert there.exists(), target
+            assert not heading or heading in _headings(there), target
+
+
+def _headings(page: Path) -> set[str]:
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in found}
+
+
+def test_every_argument_of_instrument_is_explained() -> None:
+    """And the page explains none that does not exist."""
+    table = (DOCS / "settings.md").read_text().split("## Arguments")[1].split("##")[0]
+    assert set(re.findall(r"`(\w+)=`", table)) == set(inspect.signature(agentprof.instrument).parameters)
+
+
+def test_every_variable_is_explained() -> None:
+    """All that the code names and that begins with our name, and no other."""
+    sources = [*(ROOT / "agentprof").rglob("*.py"), *(ROOT / "collector").rglob("*.py")]
+    named = {
+        name for source in sources for name in re.findall(r"\bAGENTPROF(?:_[A-Z]+)+\b", source.read_text())
+    }
+    table = (DOCS / "settings.md").read_text().split("## Variables")[1].split("##")[0]
+    assert set(re.findall(r"`(AGENTPROF_\w+)`", table)) == named
+
+
+@pytest.mark.parametrize("name", sorted(commands.commands))
+def test_every_option_of_a_command_is_in_the_docs(name: str) -> None:
+    """Beside the help of the command."""
+    command = commands.commands[name]
+    options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    text = everything()
+    assert {option for option in options if not re.search(rf"{option}(?![\w-])", text)} == set()
+
+
+def test_no_option_is_in_the_docs_that_a_command_does_not_have() -> None:
+    """Of those that a line gives to one of our commands."""
+    known = {name: set(_options(command)) for name, command in commands.commands.items()}
+    known["run"] |= set(re.findall(r"--[a-z]+", arguments._parser().format_help()))
+    for name, line in re.findall(r"agentprof (\w+) ([^\n`]*)", everything()):
+        if name in known:
+            given = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", line.partition(" -- ")[0]))
+            assert given <= known[name] | {"--help"}, line
+
+
+def _options(command: click.Command) -> list[str]:
+    return [option for parameter in command.params for option in parameter.opts]

@@ -40,8 +40,10 @@ def commands() -> None:
     agentprof collect                  receive spans of any number of programs, and show them on a page
     agentprof ingest traces.jsonl      store spans of any OpenTelemetry source
     agentprof report                   the tasks they add up to
-    agentprof energy --server HOST     measure the GPUs of an endpoint
     agentprof report TASK              one of them: time, cost, retries, and where they went
+    agentprof outcome TASK success     record later how one ended
+    agentprof energy --server HOST     measure the GPUs of an endpoint
+    agentprof doctor                   look at this environment, and try the SDKs in it
     """
 
 
