@@ -25,6 +25,8 @@ _LARGE = 5_000
 Failed = Callable[[TaskNotAddedUp], object]
 """Takes note of a task that cannot be added up; the others go on."""
 
+_STEPS = 3
+"""From trace to trace by tasks that are asked for one by one; whatever is further away is asked for at once."""
 _HOPS = 64
 """From trace to trace by ids of requests, whole tasks at a time, that are followed. Requests and engines are a few from
 each other; a longer chain was made to keep others waiting, and is added up in pieces."""
@@ -140,13 +142,18 @@ def _connected(store: Store, trace_ids: set[str]) -> _Part:
     new = set(trace_ids)
     for hops in range(_HOPS + 1):
         near: list[Span] = []
+        steps = 0
         while new:
             found = store.spans_of(new)
             near += found
             traces |= new
             mentioned = {task_id for task_id, _ in pairs_of(found)} - tasks
             tasks |= mentioned
-            new = (store.traces_of(mentioned) if mentioned else set()) - traces
+            further = (store.traces_of(mentioned) if mentioned else set()) - traces
+            steps += 1
+            if further and steps == _STEPS:
+                further = store.traces_tied(further) - traces
+            new = further
         spans += near
         if hops <= _SETTLED_HOPS:
             settled = set(traces)
@@ -301,21 +308,26 @@ def _about(tasks: dict[str, list[Span]], outcomes: Iterable[OutcomeFact]) -> Ite
 
     What is only known to be about a trace is about the one task of the trace that lies in no other.
     """
+    outermost: dict[str, str | None] = {}
     for fact in outcomes:
-        task_id = fact.task_id
-        if task_id not in tasks and task_id.startswith(IMPLICIT_PREFIX):
-            trace_id = task_id.removeprefix(IMPLICIT_PREFIX)
-            in_trace = {
-                name: own for name, own in tasks.items() if any(span.trace_id == trace_id for span in own)
-            }
-            if not in_trace:
-                continue
-            task_id = max(in_trace, key=lambda name: len(in_trace[name]))
-            inside = {span.key for span in in_trace[task_id]}
-            if not all(span.key in inside for own in in_trace.values() for span in own):
-                continue
+        task_id: str | None = fact.task_id
+        if fact.task_id not in tasks and fact.task_id.startswith(IMPLICIT_PREFIX):
+            if fact.task_id not in outermost:
+                trace_id = fact.task_id.removeprefix(IMPLICIT_PREFIX)
+                outermost[fact.task_id] = _outermost(tasks, trace_id)
+            task_id = outermost[fact.task_id]
         if task_id in tasks:
             yield msgspec.structs.replace(fact, task_id=task_id)
+
+
+def _outermost(tasks: dict[str, list[Span]], trace_id: str) -> str | None:
+    """The one task of a trace that holds all others of it."""
+    in_trace = {name: own for name, own in tasks.items() if any(span.trace_id == trace_id for span in own)}
+    if not in_trace:
+        return None
+    largest = max(in_trace, key=lambda name: len(in_trace[name]))
+    inside = {span.key for span in in_trace[largest]}
+    return largest if all(span.key in inside for own in in_trace.values() for span in own) else None
 
 
 def _put(store: Store, made: Sequence[tuple[set[str], list[TaskRow]]], failed: Failed) -> None:

@@ -106,6 +106,53 @@ class StoreContract(StoreQuestions, StoreJoins, StoreEnergy):
             assert summary is not None
             assert (summary.outcome, summary.score, summary.labels) == ("success", 0.5, {"k": "v"})
 
+    def test_traces_that_tasks_tie_together(self, store: Store) -> None:
+        """However far away they are, and in a circle; no others."""
+        chain = [(task, f"t{at}") for at in range(70) for task in (f"a{at}", f"a{at + 1}")]
+        store.add_spans([], [*chain, ("a70", "t0"), ("other", "u")])
+        whole = {f"t{at}" for at in range(70)}
+        assert store.traces_tied(["t69"]) == whole
+        assert store.traces_tied(["t3", "u"]) == whole | {"u"}
+        assert store.traces_tied(["unknown"]) == {"unknown"}
+        assert store.traces_tied([]) == set()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "'",
+            '"; DROP TABLE tasks; --',
+            "\\",
+            "\\'",
+            "{x:String}",
+            "$1 %s ?",
+            "\0",
+            "a\0b",
+            "\n\t",
+            "é😀",
+            " ",
+            "x" * 4_000,
+        ],
+    )
+    def test_ids_of_any_text(self, store: Store, text: str) -> None:
+        """What is found by an id is what has it, whatever stands in it."""
+        task, trace = f"task {text}", f"trace {text}"
+        fact = OutcomeFact(task_id=task, outcome="failure", recorded_ns=1)
+        spans, other = [root(trace, task)], [root("t", "task ")]
+        store.add_spans([*spans, *other], [(task, trace), ("task ", "t")])
+        store.add_outcomes([fact])
+        facts = Facts(outcomes=(fact,))
+        store.put_tasks([row(task, spans, facts), row("task ", other)], {trace, "t"})
+        assert store.spans_of([trace]) == spans
+        assert store.traces_of([task]) == store.traces_tied([trace]) == {trace}
+        assert store.outcomes_of([task]) == [fact]
+        found = store.task(task)
+        assert found is not None
+        assert (found.task_id, found.outcome) == (task, "failure")
+        assert task in store.task_ids(task)
+        (alone,) = store.tasks(TaskFilter(name=found.name))
+        assert alone == found
+        assert store.tasks(TaskFilter(search=text)) == [s for s in store.tasks() if text in s.task_id]
+
     def test_a_task_in_several_traces(self, store: Store) -> None:
         """Pairs are kept once however often they are given."""
         for _ in range(2):
