@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from agentprof._format import cut, printable
 from agentprof.model import EnergyWindow, Outcome
+from agentprof_collector.addresses import of_task
 from agentprof_collector.errors import AgentprofError, Unreachable
 from agentprof_collector.reports import Document, ReportName
 from agentprof_collector.reports.selection import Selection
@@ -70,7 +71,7 @@ class RunningCollector:
             AgentprofError: what the collector says against it.
         """
         if name == "task":
-            return self._get(f"/tasks/{quote(selection.task_id or '', safe='')}", [])
+            return self._get(of_task(selection.task_id or ""), [])
         if name in _WHOLE:
             found = self._get(f"/{name}", [*_query(selection), ("limit", str(selection.limit or _PARTS))])
             if selection.limit is None and found["count"] > len(found["rows"]):
@@ -84,7 +85,7 @@ class RunningCollector:
     def record(self, task: str, outcome: Outcome, score: float | None) -> Document:
         """Record an outcome; what was recorded. Raises as `document`."""
         body = {"outcome": outcome} | ({} if score is None else {"score": score})
-        return self._ask("POST", f"/tasks/{quote(task, safe='')}/outcome", msgspec.json.encode(body))
+        return self._ask("POST", of_task(task, "/outcome"), msgspec.json.encode(body))
 
     def record_energy(self, windows: Sequence[EnergyWindow]) -> Document:
         """Keep measured energy, at most 200 windows; what was kept. Raises as `document`."""
@@ -166,6 +167,7 @@ def _query(selection: Selection) -> list[tuple[str, str]]:
         "q": selection.search,
         "by": selection.by,
         "group_by": selection.group_by,
+        "groups": selection.groups,
     }
     given = [(name, str(value)) for name, value in fields.items() if value is not None]
     return given + [("label", f"{key}={value}") for key, value in selection.labels.items()]

@@ -238,6 +238,19 @@ def _groups(console: Console, document: Mapping[str, Any]) -> None:
         table.add(Text("unknown" if value is None else value), *cells)
     table.print(console)
     console.print(Text("p99 needs 100 tasks; ≥: something is missing from the cost", style="dim"))
+    left_out = document.get("groups_left_out")
+    if left_out is not None:
+        console.print(Text(groups_left_out(len(document["groups"]), left_out)))
+
+
+def groups_left_out(shown: int, left_out: Mapping[str, Any]) -> str:
+    """That there are more groups than are shown, what is in them, and how to see it."""
+    cost = left_out["total_cost_usd"]
+    return (
+        f"Shown: the {fmt.plural(shown, 'group')} with the highest cost. In others: "
+        f"{fmt.plural(left_out['tasks'], 'task')}, cost {'unknown' if cost is None else fmt.money(cost)}. "
+        "More with --groups N; fewer tasks with --since, --until, --name, --outcome, --label or --service."
+    )
 
 
 def _group_cost(group: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 from agentprof._format import cut, printable
 from agentprof_collector.api.answers import Refused
 from agentprof_collector.reports import asked
-from agentprof_collector.reports.selection import By, RatesBy
+from agentprof_collector.reports.selection import GROUPS, GROUPS_MOST, By, RatesBy
 
 TEXT_LIMIT = 4096
 """Characters of an id or of any other text in a request; what is stored is shorter."""
@@ -94,6 +94,12 @@ GROUP_BY = Parameter(
     "Groups of tasks by `name`, `outcome` or `label.KEY`.",
     {**_STRING, "pattern": "^(name|outcome|label\\..+)$"},
     asked.group_by,
+)
+GROUPS_LIMIT = Parameter(
+    "groups",
+    "How many groups at most: those that cost most.",
+    {"type": "integer", "minimum": 1, "maximum": GROUPS_MOST, "default": GROUPS},
+    _whole(1, GROUPS_MOST),
 )
 AFTER = Parameter("after", "The next rows: the value of `next` in the answer before.", _STRING, asked.cursor)
 AFTER_CALL = AFTER._replace(read=asked.call_cursor)

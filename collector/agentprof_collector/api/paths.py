@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote, unquote
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Scope
 
+from agentprof_collector.addresses import ID
 from agentprof_collector.api.answers import Refused
 from agentprof_collector.api.parameters import TEXT_LIMIT
 
@@ -27,11 +28,6 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def encoded(task_id: str) -> str:
-    """The id as one segment of a path."""
-    return quote(task_id, safe="")
-
-
 def segments(scope: Scope, prefix: str) -> Sequence[str]:
     """What follows the prefix in the path of a request, as it was sent.
 
@@ -49,12 +45,17 @@ def segments(scope: Scope, prefix: str) -> Sequence[str]:
         raise Refused(400, "the path is not UTF-8, percent-encoded") from error
 
 
-def task_text(segment: str) -> str:
-    """A segment that stands for a task.
+def task_text(segment: str, given: Iterable[tuple[str, str]] = ()) -> str:
+    """The text that stands for a task: a segment of the path, or where that is empty the parameter `id`.
+
+    Args:
+        segment: of the path.
+        given: the parameters of the request.
 
     Raises:
         Refused: there is nothing, or too much.
     """
+    segment = segment or dict(given).get(ID, "")
     if not segment:
         raise Refused(404, "the path lacks the id of a task")
     if len(segment) > TEXT_LIMIT:

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agentprof_collector.addresses import ID
 from agentprof_collector.api import openapi, parameters, paths
 from agentprof_collector.api.answers import HEADERS, Refused, answer, refusal
 from agentprof_collector.api.endpoint import Endpoint
@@ -44,12 +45,20 @@ class Resource(_Resource):
         return await self._answer_to(request, self._operations)
 
     async def _answer_to(
-        self, request: Request, operations: Mapping[str, Operation], task: str = ""
+        self,
+        request: Request,
+        operations: Mapping[str, Operation],
+        task: str = "",
+        *,
+        without_id: bool = False,
     ) -> Response:
         if (early := without_operation(request.method, operations)) is not None:
             return early
         operation = operations["GET" if request.method == "HEAD" else request.method]
-        given = parameters.read(operation.parameters, request.query_params.multi_items())
+        items = request.query_params.multi_items()
+        if without_id:
+            items = [(name, value) for name, value in items if name != ID]
+        given = parameters.read(operation.parameters, items)
         body = None if operation.body is None else await _body(request, operation.body, operation.body_bytes)
         asked = Asked(given, task, body)
         return await anyio.to_thread.run_sync(self._made, operation, asked, limiter=self._limiter)
@@ -79,7 +88,8 @@ class TaskResource(Resource):
         operations = self._below.get("".join(f"/{segment}" for segment in more))
         if operations is None:
             raise Refused(404, "there is nothing at this path (a slash in the id of a task is written %2F)")
-        return await self._answer_to(request, operations, paths.task_text(first))
+        text = paths.task_text(first, request.query_params.multi_items())
+        return await self._answer_to(request, operations, text, without_id=not first)
 
 
 class Described(_Resource):

@@ -99,11 +99,23 @@ class ReportAnswer(msgspec.Struct, kw_only=True):
     """What was asked for."""
 
 
+class GroupsLeftOut(msgspec.Struct, kw_only=True):
+    """What is in the groups that are not in the answer."""
+
+    tasks: int
+    total_cost_usd: Decimal | None
+    hint: str
+    """How to see more of them."""
+
+
 class TasksAnswer(ReportAnswer, kw_only=True):
     """Many tasks: one row each, latest start first, and groups of all that were selected."""
 
     tasks: list[TaskSummary]
     groups: list[Group]
+    """Of very many those that cost most, in the order of their keys."""
+    groups_left_out: GroupsLeftOut | None
+    """Null: all are there."""
     next: str | None
     """The value of `after` for what follows; null at the end."""
 

@@ -16,7 +16,7 @@ from agentprof._format import printable_document
 from agentprof_collector import terminal
 from agentprof_collector.commands.options import db_option, json_option, url_option
 from agentprof_collector.reports import REPORTS, Document, Report, ReportName, asked, estimates, to_json
-from agentprof_collector.reports.selection import By, RatesBy, Selection
+from agentprof_collector.reports.selection import GROUPS, GROUPS_MOST, By, RatesBy, Selection
 from agentprof_collector.sources import Source, open_source
 
 _TASKS_BESIDE_GROUPS = 100
@@ -69,6 +69,12 @@ def _reads(read: Callable[[str], T]) -> Callback:
     metavar="KEY",
     help="Groups of tasks: name, outcome or label.KEY.",
 )
+@click.option(
+    "--groups",
+    type=click.IntRange(1, GROUPS_MOST),
+    metavar="N",
+    help=f"At most N groups, those that cost most; default {GROUPS:,}.",
+)
 @click.option("--name", help="Only tasks of this name.")
 @click.option(
     "--outcome", type=click.Choice(["success", "failure", "unknown"]), help="Only tasks that ended so."
@@ -110,6 +116,7 @@ def report(
     estimate: bool,
     gpu_hours: bool,
     group_by: str | None,
+    groups: int | None,
     name: str | None,
     outcome: str | None,
     labels: tuple[tuple[str, str], ...],
@@ -151,6 +158,7 @@ def report(
         _check_of_one_task(
             {
                 "--group-by": group_by is not None,
+                "--groups": groups is not None,
                 "--gpu-hours": gpu_hours,
                 "--name": name is not None,
                 "--outcome": outcome is not None,
@@ -162,10 +170,13 @@ def report(
                 "--after": after is not None,
             }
         )
+    elif groups is not None and group_by is None:
+        raise click.UsageError("--groups says how many groups; give it with --group-by.")
     selection = Selection(
         task_id=task,
         by=by,
         group_by=group_by,
+        groups=groups,
         name=name,
         outcome=outcome,
         labels=_labels(labels),
@@ -184,6 +195,8 @@ def report(
         if estimate and report_name == "task":
             document = _with_estimates(source, document)
     _show(report_name, document, as_json=as_json, as_csv=as_csv)
+    if as_csv and (left_out := document.get("groups_left_out")) is not None:
+        click.echo(terminal.groups_left_out(len(document["groups"]), left_out), err=True)
 
 
 def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
+from agentprof_collector.addresses import of_task
+
 TASKS = "/"
 
 
-def task(task_id: str) -> str:
-    """The page of a task."""
-    return f"/tasks/{quote(task_id, safe='')}"
+def task(task_id: str, below: str = "") -> str:
+    """The page of a task, or what is below it."""
+    return of_task(task_id, below)
 
 
 def task_json(task_id: str, below: str = "") -> str:
     """What the page of a task shows, in the API."""
-    return f"/api/v1{task(task_id)}{below}"
+    return f"/api/v1{task(task_id, below)}"
 
 
 def tasks(given: Iterable[tuple[str, str]], *, without: Iterable[str] = (), **more: str) -> str:

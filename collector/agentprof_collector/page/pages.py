@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,7 +20,7 @@ from agentprof_collector.api.schemas import OutcomeBody
 from agentprof_collector.collect.served import Served
 from agentprof_collector.page import answers, form, links
 from agentprof_collector.page.task_page import task_view
-from agentprof_collector.page.tasks_page import Given, filter_view, tasks_view
+from agentprof_collector.page.tasks_page import GROUPS, Given, filter_view, tasks_view
 from agentprof_collector.page.waterfall import ROWS
 from agentprof_collector.reports import REPORTS, waterfall
 from agentprof_collector.reports.selection import Selection
@@ -76,6 +77,7 @@ class TasksPage(_Pages):
         return await self._in_thread(lambda: self._page(given, selection(Asked(found), TASKS)))
 
     def _page(self, given: Given, chosen: Selection) -> Response:
+        chosen = msgspec.structs.replace(chosen, groups=GROUPS)
         document = REPORTS["tasks"].document(self._served.store, chosen)
         return answers.page("tasks.html", **tasks_view(document, given, time.time_ns()))
 
@@ -88,7 +90,7 @@ class TaskPages(_Pages):
         first, *more = paths.segments(request.scope, "/tasks")
         if more not in ([], ["outcome"]):
             raise Refused(404, "there is no such page (a slash in the id of a task is written %2F)")
-        text = paths.task_text(first)
+        text = paths.task_text(first, request.query_params.multi_items())
         if more:
             if (early := without_operation(request.method, {"POST"})) is not None:
                 return early

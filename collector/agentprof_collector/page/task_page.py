@@ -69,7 +69,7 @@ def task_view(
         "json": links.task_json(task_id),
         "waterfall_json": links.task_json(task_id, "/waterfall"),
         "content_json": links.task_json(task_id, "/content"),
-        "record": f"{links.task(task_id)}/outcome",
+        "record": links.task(task_id, "/outcome"),
         "proof": form.proof(task_id),
         "live": not shown["complete"],
     }

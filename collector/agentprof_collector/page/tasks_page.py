@@ -38,7 +38,7 @@ def tasks_view(document: Mapping[str, Any], given: Given, now_ns: int) -> dict[s
         now_ns: of the reader.
     """
     group_by = document["selection"].get("group_by")
-    groups = [] if group_by is None else [_group(group, given) for group in document["groups"][:GROUPS]]
+    groups = [] if group_by is None else [_group(group, given) for group in document["groups"]]
     tasks = [] if group_by is not None else _tasks(document["tasks"], given, now_ns)
     totals = _totals(document["groups"][0]) if group_by is None and document["groups"] else None
     return {
@@ -46,7 +46,7 @@ def tasks_view(document: Mapping[str, Any], given: Given, now_ns: int) -> dict[s
         "filtered": bool({name for name, _ in given} - {"limit", "live", "group_by", "after"}),
         "group_by": None if group_by is None else fmt.printable(group_by),
         "groups": groups,
-        "groups_hidden": 0 if group_by is None else len(document["groups"][GROUPS:]),
+        "left_out": _left_out(document["groups_left_out"]),
         "tasks": tasks,
         "totals": totals,
         "next": None if document["next"] is None else links.tasks(given, after=document["next"]),
@@ -54,6 +54,14 @@ def tasks_view(document: Mapping[str, Any], given: Given, now_ns: int) -> dict[s
         "json": links.tasks_json(given),
         "legend": _legend(document["groups"]),
     }
+
+
+def _left_out(found: Mapping[str, Any] | None) -> str | None:
+    """What is in the groups that are not shown."""
+    if found is None:
+        return None
+    cost = "unknown" if found["total_cost_usd"] is None else fmt.money(found["total_cost_usd"])
+    return f"{fmt.plural(found['tasks'], 'task')}, cost {cost}"
 
 
 def filter_view(given: Given) -> dict[str, Any]:

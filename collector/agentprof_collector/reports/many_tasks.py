@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from decimal import Decimal, localcontext
+from typing import Any, Final
 
 import msgspec
 
-from agentprof.money import with_plain_amounts
-from agentprof.rollup.many import row
+from agentprof.money import EXACT, with_plain_amounts
+from agentprof.rollup.many import dearest, row
 from agentprof.summary import SCHEMA, TIMELINE, TOKENS, TaskSummary
 from agentprof_collector.reports.flat import flat_row
-from agentprof_collector.reports.selection import Selection
+from agentprof_collector.reports.selection import GROUPS, Selection
 from agentprof_collector.stores import ListPlace, Store
 
 _FARTHEST = 2**63
+_HINT: Final = (
+    "Those that cost most. More with groups=N; fewer tasks with since, until, name, outcome, label, service."
+)
 _TASK_COLUMNS = (
     "task_id",
     "name",
@@ -81,15 +84,34 @@ _GROUP_COLUMNS = (
 def document(store: Store, selection: Selection) -> dict[str, Any]:
     """Rows without profiles, groups over all selected tasks, and where the next page begins."""
     shown, following = _page(store, selection)
+    groups, left_out = _groups(store, selection)
     whole = {
         "schema": SCHEMA,
         "selection": selection.to_dict(),
         "tasks": [row(summary) for summary in shown],
-        "groups": store.groups(selection.tops, selection.group_by),
+        "groups": groups,
+        "groups_left_out": left_out,
         "next": following,
     }
     found: dict[str, Any] = with_plain_amounts(msgspec.to_builtins(whole, builtin_types=(Decimal,)))
     return found
+
+
+def _groups(store: Store, selection: Selection) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The groups that cost most, and what is in the others; None: there are none."""
+    most = selection.groups or GROUPS
+    found = store.groups(selection.tops, selection.group_by, most=most + 1)
+    if len(found) <= most:
+        return found, None
+    shown = dearest(found, most)
+    (first,) = [group for group in found if group not in shown]
+    (every,) = store.groups(selection.tops)
+    cost_usd = None
+    if first["total_cost_usd"] is not None:
+        with localcontext(EXACT):
+            cost_usd = every["total_cost_usd"] - sum(group["total_cost_usd"] for group in shown)
+    tasks = every["tasks"] - sum(group["tasks"] for group in shown)
+    return shown, {"tasks": tasks, "total_cost_usd": cost_usd, "hint": _HINT}
 
 
 def columns(document: Mapping[str, Any]) -> Sequence[str]:

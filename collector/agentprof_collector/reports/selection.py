@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +16,11 @@ from agentprof_collector.stores import ListPlace, Store, TaskFilter
 By = Literal["step", "agent", "tool", "model"]
 RatesBy = Literal["context", "concurrency"]
 """What the speed of calls is told by."""
+
+
+GROUPS: Final = 1_000
+"""Groups of an answer that was not asked for another number: keys may be as many as tasks."""
+GROUPS_MOST: Final = 10_000
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +46,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: By | RatesBy | None = None
     group_by: str | None = None
     """`name`, `outcome` or `label.KEY`."""
+    groups: int | None = None
+    """Groups at most, those that cost most; None: `GROUPS`."""
     limit: int | None = None
     """Rows shown; totals and groups are over all."""
     after: str | None = None

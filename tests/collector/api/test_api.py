@@ -4,14 +4,14 @@ import socket
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import pytest
 from support.raw import SECOND, call_span, task_span
 from support.serving import OfStore, Server, serving
 
+from agentprof_collector.addresses import encoded, of_task
 from agentprof_collector.api import routes
-from agentprof_collector.api.paths import encoded
 from agentprof_collector.errors import StoreUnusable
 from agentprof_collector.reports import REPORTS, to_json
 from agentprof_collector.reports.selection import Selection
@@ -382,3 +382,63 @@ def test_two_requests_after_each_other_on_one_connection(api: Server, tasks: lis
         response = connection.getresponse()
         assert (response.status, bool(response.read())) == (status, True)
     connection.close()
+
+
+def test_groups_are_bounded(api: Server, tasks: list[str]) -> None:
+    """Of more groups than asked for those that cost most; what is in the others, and how to see them, is said."""
+    every = api.ask("/api/v1/tasks?group_by=label.customer").document
+    assert every["groups_left_out"] is None
+    costs = {group["key"]["label.customer"]: Decimal(group["total_cost_usd"]) for group in every["groups"]}
+    assert costs["acme"] > costs["globex"]
+    cut = api.ask("/api/v1/tasks?group_by=label.customer&groups=1").document
+    assert cut["groups"] == [group for group in every["groups"] if group["key"]["label.customer"] == "acme"]
+    left_out = cut["groups_left_out"]
+    assert (left_out["tasks"], Decimal(left_out["total_cost_usd"])) == (2, costs["globex"])
+    assert "groups=N" in left_out["hint"]
+    assert "since" in left_out["hint"]
+
+
+def test_a_field_of_very_many_values(fresh: OfStore, fresh_api: Server) -> None:
+    """Without a number given 1,000 groups are answered; the figures of all others add up."""
+    values = 1_200
+    for begin in range(0, values, 400):
+        fresh.feed(
+            [
+                task_span(f"{n:032x}", f"task {n}", **{"agentprof.label.request": f"{n:05}"})
+                for n in range(begin, begin + 400)
+            ]
+        )
+    document = fresh_api.ask("/api/v1/tasks?group_by=label.request&limit=1").document
+    assert [group["key"]["label.request"] for group in document["groups"]] == [
+        f"{n:05}" for n in range(1_000)
+    ]
+    assert document["groups_left_out"]["tasks"] == values - 1_000
+    more = fresh_api.ask("/api/v1/tasks?group_by=label.request&limit=1&groups=10000").document
+    assert (len(more["groups"]), more["groups_left_out"]) == (values, None)
+    refused = fresh_api.ask("/api/v1/tasks?group_by=label.request&groups=10001")
+    assert (refused.status, refused.document["error"]["parameter"]) == (400, "groups")
+
+
+@pytest.mark.parametrize("task_id", [".", "..", "...", "%2E", "./a", "a/..", "../tasks", "?id=.", "/", "#"])
+def test_ids_that_are_steps_of_a_path(task_id: str, fresh: OfStore, fresh_api: Server) -> None:
+    """Found at an address that browsers and libraries leave as it is, and everything below it, too."""
+    fresh.feed([task_span("1" * 32, task_id), call_span("1" * 32, task_id, "a")])
+    path = "/api/v1" + of_task(task_id)
+    resolved = urlsplit(urljoin("http://x/api/", path)).path
+    assert resolved == path.partition("?")[0]
+    assert unquote(resolved.rpartition("/")[2]) not in (".", "..")
+    assert fresh_api.ask(path).document["task_id"] == task_id
+    for below in ("/waterfall", "/content"):
+        assert fresh_api.ask("/api/v1" + of_task(task_id, below)).document["task_id"] == task_id
+    kept = fresh_api.post_json("/api/v1" + of_task(task_id, "/outcome"), {"outcome": "failure"})
+    assert (kept.status, kept.document["task_id"]) == (200, task_id)
+    assert fresh_api.ask(path).document["outcome"] == "failure"
+
+
+def test_an_id_behind_a_path_without_one(api: Server, tasks: list[str]) -> None:
+    """Counts only where the path has none, and may be any part of an id, as in a path."""
+    assert api.ask("/api/v1/tasks/?id=task-3").document["task_id"] == "task-3"
+    assert api.ask("/api/v1/tasks/?id=nobody").status == 404
+    assert api.ask("/api/v1/tasks/").status == 404
+    beside = api.ask("/api/v1/tasks/task-3?id=task-2")
+    assert (beside.status, beside.document["error"]["parameter"]) == (400, "id")

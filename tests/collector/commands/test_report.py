@@ -315,3 +315,24 @@ def test_nothing_stored_yet(agentprof_command: Any) -> None:
     assert done.returncode == 1
     assert "no database at" in done.stderr
     assert "agentprof ingest" in done.stderr
+
+
+def test_groups_are_bounded(report: Any) -> None:
+    """Of more groups than asked for those that cost most; JSON, table and CSV say what is in the others."""
+    every = json.loads(report("--json", "--group-by", "label.customer"))
+    assert every["groups_left_out"] is None
+    cut = json.loads(report("--json", "--group-by", "label.customer", "--groups", "1"))
+    (shown,) = cut["groups"]
+    (left,) = [group for group in every["groups"] if group["key"] != shown["key"]]
+    assert Decimal(shown["total_cost_usd"]) > Decimal(left["total_cost_usd"])
+    left_out = cut["groups_left_out"]
+    assert (left_out["tasks"], left_out["total_cost_usd"]) == (left["tasks"], left["total_cost_usd"])
+    table = " ".join(report("--group-by", "label.customer", "--groups", "1").split())
+    assert f"Shown: the 1 group with the highest cost. In others: {left['tasks']} tasks" in table
+    assert "--groups N" in table
+
+
+def test_groups_without_a_key(agentprof_command: Any, demo_run: Demo) -> None:
+    """How many groups says nothing without groups."""
+    refused = agentprof_command("report", "--db", demo_run[1], "--groups", "3")
+    assert (refused.returncode, "--group-by" in refused.stderr) == (2, True)

@@ -135,7 +135,7 @@ def test_very_many_groups_are_bounded(fresh: OfStore, fresh_read: Read) -> None:
     fresh.feed([task_span(f"{n:032x}", f"t{n}", **{"agentprof.label.n": str(n)}) for n in range(600)])
     found = fresh_read("/?group_by=label.n")
     assert len([one for one in found.of("th") if one.attributes.get("scope") == "row"]) == 500
-    assert "100 more groups are in the JSON" in found.text
+    assert "Shown are the groups that cost most; in others are 100 tasks" in found.text
 
 
 def test_an_empty_store_says_how_to_send_the_first_span(fresh_read: Read) -> None:
@@ -385,3 +385,14 @@ def test_a_row_shows_some_labels_and_how_many_more(fresh: OfStore, fresh_read: R
     assert "key07=value07 +12" in found.text
     page = fresh_read("/tasks/many").text
     assert all(f"key{n:02}=value{n:02}" in page for n in range(20))
+
+
+@pytest.mark.parametrize("task_id", [".", ".."])
+def test_tasks_whose_id_is_a_step_of_a_path(task_id: str, fresh: OfStore, fresh_read: Read) -> None:
+    """The list leads to the page of the task, and that to its figures and the form of its outcome."""
+    fresh.feed([task_span("1" * 32, task_id), call_span("1" * 32, task_id, "a")])
+    (address,) = links(fresh_read("/"), "/tasks/")
+    assert address == f"/tasks/?id={task_id}"
+    page = fresh_read(address)
+    assert f"/api/v1/tasks/?id={task_id}" in links(page, "/api/v1/")
+    assert [form.attributes["action"] for form in page.of("form")] == [f"/tasks//outcome?id={task_id}"]
