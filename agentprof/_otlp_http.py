@@ -29,12 +29,15 @@ LONGEST_RETRY_AFTER_S = 3600.0
 _LONGEST_ANSWER = 64 * 1024
 
 
+class _NoAddress(ValueError):
+    """What spans are to be sent to is no address; the message says what one looks like."""
+
+
 class Sender:
     """One connection to one endpoint, kept open between requests. For one thread; only `abort` is for others."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._url = urlsplit(endpoint.url)
         self._connection: http.client.HTTPConnection | None = None
         self._target = ""
         self._headers: dict[str, str] = {}
@@ -101,11 +104,12 @@ class Sender:
     def _failure(error: Exception) -> Answer:
         # What cannot even be put into a request, such as a header with a line break, will never work.
         lasting = isinstance(error, (ValueError, http.client.InvalidURL)) and not isinstance(error, OSError)
-        return Answer("refused" if lasting else "later", reason=type(error).__name__)
+        reason = str(error) if isinstance(error, _NoAddress) else type(error).__name__
+        return Answer("refused" if lasting else "later", reason=reason)
 
     def _connect(self) -> http.client.HTTPConnection:
         """A connection that is not open yet, by way of a proxy where the environment names one."""
-        url = self._url
+        url = _address(self.endpoint.url)
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         proxy = _proxy_for(url) if self.endpoint.use_proxy else None
         self._target, self._headers = path, {}
@@ -141,6 +145,17 @@ class Sender:
         if self.endpoint.client_certificate:
             context.load_cert_chain(self.endpoint.client_certificate, self.endpoint.client_key)
         return context
+
+
+def _address(written: str) -> SplitResult:
+    """The parts of an address; nothing of it is repeated in the error, since it may hold a password."""
+    try:
+        url = urlsplit(written)
+        if url.scheme in ("http", "https") and url.hostname and url.port != 0:
+            return url
+    except ValueError:
+        pass
+    raise _NoAddress("expected an address like http://host:4318")
 
 
 def _compressed(request: bytes, compression: str) -> tuple[bytes, str | None]:

@@ -192,6 +192,28 @@ def test_a_header_that_cannot_be_sent_is_refused(request_bytes: bytes) -> None:
         assert sender.send(request_bytes).kind == "refused"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://host:99999999",
+        "http://host:port",
+        "http://",
+        "host:4318",
+        "ftp://host",
+        "collector/v1",
+        "",
+    ],
+)
+def test_what_is_no_address_is_refused_without_being_repeated(url: str, request_bytes: bytes) -> None:
+    """It will never work; and an address may hold a password."""
+    sender = Sender(Endpoint(url))
+    for _ in range(2):
+        answer = sender.send(request_bytes)
+        assert (answer.kind, answer.reason) == ("refused", "expected an address like http://host:4318")
+    sender.close()
+
+
 def test_retry_after() -> None:
     """Seconds or a date; never longer than an hour, never back in time."""
     now = datetime.now(UTC)
