@@ -12,6 +12,7 @@
     ├── TaskNotFound         no stored task has this id
     ├── TaskAmbiguous        several stored tasks begin with this text
     ├── Unreachable          no collector answers at an address
+    ├── PortTaken, NotBound  an address cannot be listened on (`collect.sockets`)
     └── DemoError            the demo could not run
 
 Only `cli.main` prints them and chooses the exit code; usage errors (exit code 2) are click's own.

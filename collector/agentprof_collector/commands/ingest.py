@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -52,7 +53,7 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
     path = database_path(db)
     with _open(path, failures) as store:
         pipeline = Pipeline(store, Pricer(load_config(None)))
-        with _progress() as progress:
+        with _told_when_interrupted(pipeline), _progress() as progress:
             task = progress.add_task("reading", total=_total_bytes(files))
             for file in files:
                 try:
@@ -78,6 +79,20 @@ def ingest(files: tuple[Path, ...], db: Path | None, as_json: bool) -> None:
         )
     if failures:
         raise InputsError(failures)
+
+
+@contextlib.contextmanager
+def _told_when_interrupted(pipeline: Pipeline) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if pipeline.spans:
+            click.echo(
+                f"interrupted: {plural(pipeline.spans, 'span')} stored, but not all added up; "
+                "read the same files again to see them whole",
+                err=True,
+            )
+        raise
 
 
 def _trouble_with(file: Path) -> InputError | None:

@@ -1,5 +1,7 @@
 import gzip
 import json
+import re
+import signal
 import subprocess
 import sys
 from decimal import Decimal
@@ -11,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from agentprof.rollup import roll_up
 from agentprof_collector import recompute
+from agentprof_collector.stores import open_store
 
 
 def line(trace: str, *, tokens: int = 7) -> str:
@@ -129,6 +132,33 @@ def test_standard_input(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "ingest", "--json", "--db", str(tmp_path / "x.duckdb"), "-"]
     done = subprocess.run(command, input=gzip.compress(line("aa").encode()), capture_output=True, check=True)
     assert json.loads(done.stdout)["spans"] == 1
+
+
+def test_who_interrupts_is_told_what_is_there(tmp_path: Path) -> None:
+    """Spans are stored that no report shows yet; read again they are there once, and whole."""
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(line(f"{number:02x}", tokens=1) for number in range(1, 250)) * 21)
+    command = [sys.executable, "-m", "agentprof", "ingest", "--db", "a.duckdb"]
+    with subprocess.Popen(
+        [*command, "-"], cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(file.read_text())
+        process.stdin.flush()
+        log = tmp_path / "a.duckdb.wal"
+        while not (log.exists() and log.stat().st_size > 40_000):  # the tables alone take a tenth of that
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"interrupted: 5,\d\d\d spans stored, but not all added up; read the same .*\n+", told
+    )
+    done = subprocess.run([*command, "many.jsonl"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "249 tasks added up" in done.stdout
+    with open_store(tmp_path / "a.duckdb") as store:
+        assert [task.calls for task in store.tasks()] == [1] * 249
 
 
 def test_prices_of_the_user(agentprof_command: Any, tmp_path: Path) -> None:
