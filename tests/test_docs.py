@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -80,6 +81,16 @@ def test_no_link_between_pages_is_broken(page: Path) -> None:
             there = page.parent / name if name else page
             assert there.exists(), target
             assert not heading or heading in _headings(there), target
+
+
+def test_a_source_distribution_holds_what_the_pages_link_to() -> None:
+    """So that they can be read in it."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        targets = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
+    for page in (*ROOT.glob("*.md"), *DOCS.glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:\s]+)[)#]", page.read_text()):
+            top = (page.parent / target).resolve().relative_to(ROOT).parts[0]
+            assert top in targets["sdist"]["include"], target
 
 
 def _headings(page: Path) -> set[str]:
