@@ -196,17 +196,27 @@ def lost() -> int:
     return counts.dropped + counts.refused
 
 
-def close() -> None:
-    """Deliver what is queued as far as the time at an exit allows, and stop our export."""
-    _close(shut_down=False)
+def taken() -> list[ExportProcessor]:
+    """Our exports, which are whoever's took them from now on: to be closed."""
+    exports = [*_exports]
+    _exports.clear()
+    return exports
 
 
-def _close(*, shut_down: bool) -> None:
-    if not _exports:
+def close(exports: Sequence[ExportProcessor] | None = None) -> None:
+    """Deliver what is queued as far as the time at an exit allows, and stop our export.
+
+    Args:
+        exports: As `taken` gave them; None: take them now.
+    """
+    _close(taken() if exports is None else exports, shut_down=False)
+
+
+def _close(exports: Sequence[ExportProcessor], *, shut_down: bool) -> None:
+    if not exports:
         return
-    deadline = time.monotonic() + max(export.exit_timeout_s for export in _exports)
-    while _exports:
-        export = _exports.pop()
+    deadline = time.monotonic() + max(export.exit_timeout_s for export in exports)
+    for export in reversed(exports):
         worker = export.worker
         export.close(max(deadline - time.monotonic(), 0.0))
         if shut_down and worker is not None:
@@ -227,7 +237,7 @@ def when_over(function: Callable[[], None]) -> None:
 @atexit.register
 def _at_exit() -> None:
     _calls.end_streams()
-    _close(shut_down=True)
+    _close(taken(), shut_down=True)
     for function in _over:
         function()
 

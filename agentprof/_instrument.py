@@ -114,18 +114,20 @@ def uninstrument() -> None:
     with _lock:
         if _runtime.activate(None) is None:
             return
+        from agentprof import _export
+
+        exports = _export.taken()
         for patch in reversed(tuple(_applied)):
             try:
                 if patch.undo():
                     _applied.remove(patch)
             except Exception:
                 _guard.failed("uninstrument()")
-        try:
-            from agentprof import _export
-
-            _export.close()
-        except Exception:
-            _guard.failed("uninstrument()")
+    try:
+        # Without the lock: what the export imports, as price tables, may wait for it to be patched.
+        _export.close(exports)
+    except Exception:
+        _guard.failed("uninstrument()")
 
 
 def _runtime_for(settings: _settings.Settings) -> _runtime.Runtime:

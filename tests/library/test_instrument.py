@@ -4,15 +4,17 @@ import json
 import subprocess
 import sys
 import textwrap
+import threading
 from importlib.metadata import entry_points
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import agentprof
-from agentprof import _guard, attributes
+from agentprof import _guard, _instrument, _prices, _worker, attributes
 from agentprof._instrument import AgentprofInstrumentor
 
 
@@ -326,6 +328,32 @@ def test_an_exporter_of_ones_own() -> None:
         agentprof.uninstrument()
     assert [span.name for span in mine.get_finished_spans()] == ["t", "t"]
     assert [span.name for span in theirs.get_finished_spans()] == ["t", "t"]
+
+
+def test_switching_off_while_the_worker_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it imports may be something that is patched at its import: that waits for nobody, and spans are sent."""
+    begun, closing = threading.Event(), threading.Event()
+    close = _worker.ExportWorker.close
+
+    def prices(self: object, in_haste: bool) -> None:
+        begun.set()
+        assert closing.wait(30)
+        _instrument._on_import(httpx)
+
+    def closed(self: _worker.ExportWorker, timeout_s: float) -> None:
+        closing.set()
+        close(self, timeout_s)
+
+    monkeypatch.setattr(_prices.Prices, "__call__", prices)
+    monkeypatch.setattr(_worker.ExportWorker, "close", closed)
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    agentprof.instrument(tracer_provider=provider, exporter=exporter, exit_timeout_s=30)
+    with agentprof.step("s"):
+        pass
+    assert begun.wait(30)
+    agentprof.uninstrument()
+    assert [span.name for span in exporter.get_finished_spans()] == ["s"]
 
 
 def test_wrong_arguments_do_not_reach_the_program(caplog: pytest.LogCaptureFixture) -> None:
