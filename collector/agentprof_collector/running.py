@@ -14,6 +14,7 @@ from agentprof.model import EnergyWindow, Outcome
 from agentprof_collector.addresses import of_task
 from agentprof_collector.errors import AgentprofError, Unreachable
 from agentprof_collector.reports import Document, ReportName
+from agentprof_collector.reports.asked import moment_text
 from agentprof_collector.reports.selection import Selection
 from agentprof_collector.settings import TOKEN_VARIABLE
 
@@ -162,8 +163,8 @@ def _query(selection: Selection) -> list[tuple[str, str]]:
         "name": selection.name,
         "outcome": selection.outcome,
         "service": selection.service,
-        "since": selection.since_ns,
-        "until": selection.until_ns,
+        "since": _moment(selection.since_ns),
+        "until": _moment(selection.until_ns),
         "q": selection.search,
         "by": selection.by,
         "group_by": selection.group_by,
@@ -171,6 +172,10 @@ def _query(selection: Selection) -> list[tuple[str, str]]:
     }
     given = [(name, str(value)) for name, value in fields.items() if value is not None]
     return given + [("label", f"{key}={value}") for key, value in selection.labels.items()]
+
+
+def _moment(at_ns: int | None) -> str | None:
+    return None if at_ns is None else moment_text(at_ns)
 
 
 def _no_address(url: str) -> AgentprofError:

@@ -85,3 +85,12 @@ def moment_ns(text: str, now_ns: int | None = None) -> int:
         when = when.replace(tzinfo=UTC)
     # A store counts in 64 bits, which end in the year 2262.
     return min(max(0, (when - _EPOCH) // timedelta(microseconds=1) * 1000), 2**63 - 1)
+
+
+def moment_text(at_ns: int) -> str:
+    """A moment as `moment_ns` reads it: as a number, and in the first days of 1970, where that would be a mistake, as
+    date and time to the microsecond."""
+    number = str(at_ns)
+    return (
+        number if _NUMBER.fullmatch(number) else (_EPOCH + timedelta(microseconds=at_ns // 1000)).isoformat()
+    )

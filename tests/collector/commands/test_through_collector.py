@@ -37,6 +37,8 @@ REPORTS = [
     ["--calls", "--csv", "--name", "tidy files"],
     ["--name", "tidy files", "--outcome", "failure", "--json"],
     ["--search", "TIDY", "--since", "2020-01-01", "--until", "2100-01-01", "--json"],
+    ["--since", "1970-01-03", "--until", "1970-01-05T12:00:00.000001", "--json"],
+    ["--since", "1970-01-01", "--until", "9999-12-31", "--json"],
     ["--service", "agentprof-demo", "--csv"],
     ["--service", "none"],
     ["TASK"],

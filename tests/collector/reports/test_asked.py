@@ -35,6 +35,23 @@ def test_a_moment(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "0",
+        "1790000000000000001",
+        "1970-01-01T00:00:00.000001",
+        "1970-01-12T13:46:39.999999",
+        "1970-01-13",
+        "9999-01-01",
+    ],
+)
+def test_a_moment_is_read_as_it_was_written(text: str) -> None:
+    """What one program understood another understands the same."""
+    at_ns = asked.moment_ns(text, NOW)
+    assert asked.moment_ns(asked.moment_text(at_ns), NOW) == at_ns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "",
         "yesterday",
         "-1",
