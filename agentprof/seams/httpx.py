@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from agentprof import _guard, _runtime
+from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
 from agentprof._context import Attachment
 from agentprof._patching import Patch, patches_in
@@ -82,8 +82,10 @@ def begin(client: Any, request: Any) -> Call | Attachment | None:
     Args:
         client: What will send it; None if that is not known yet.
     """
-    # While the call of an SDK is open here its requests are no calls of their own.
-    if _http.is_inside_a_call() or _runtime.active() is None:
+    # While the call of an SDK is open here its requests are no calls of their own. They all pass here: it is looked
+    # for without calling `is_inside_a_call`.
+    call = _calls.current_call()
+    if (call is not None and call._open) or _runtime.active() is None:
         return None
     try:
         url = request.url
