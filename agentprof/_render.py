@@ -75,13 +75,13 @@ def _legend(document: dict[str, Any], width: int) -> list[str]:
 def _node_table(document: dict[str, Any], width: int) -> list[str]:
     shown = profile(document)
     room_for_cost = max(11, *(len(cost) for _, cost in shown))
-    columns = f"{'total':>9} {'self':>9} {'runs':>5} {'calls':>5} {'tokens':>7} {'cost':>{room_for_cost}}"
+    columns = f"{'runs':>5} {'total':>9} {'self':>9} {'calls':>5} {'tokens':>7} {'cost':>{room_for_cost}}"
     room = max(12, width - len(columns) - 1)
     lines = [f"{'':<{room}} {columns}"]
     for node, cost in shown:
         total, own = node["total"], node["self"]
         figures = (
-            f"{fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} {known_runs(node):>5} "
+            f"{known_runs(node):>5} {fmt.duration(total['path_ns']):>9} {fmt.duration(own['path_ns']):>9} "
             f"{total['calls'] or '':>5} {_tokens(total):>7} {cost:>{room_for_cost}}"
         )
         lines.append(f"{fmt.padded(fmt.cut(indented(node), room), room)} {figures}")
@@ -176,14 +176,14 @@ def _html_row(cells: Sequence[str], tag: str = "td", indent: int = 0) -> str:
 
 
 def _html_nodes(document: dict[str, Any]) -> str:
-    rows = _html_row(("", "total", "self", "runs", "calls", "tokens", "cost"), "th")
+    rows = _html_row(("", "runs", "total", "self", "calls", "tokens", "cost"), "th")
     for node, cost in profile(document):
         total, own = node["total"], node["self"]
         cells = (
             shown_name(node),
+            known_runs(node),
             fmt.duration(total["path_ns"]),
             fmt.duration(own["path_ns"]),
-            known_runs(node),
             f"{total['calls']:,}" if total["calls"] else "",
             _tokens(total),
             cost,

@@ -134,7 +134,7 @@ def test_the_text_of_a_task() -> None:
     assert "first token  350 ms" in lines
     assert "labels       customer=acme" in lines
     (row,) = [line for line in lines if line.startswith("  m-1")]
-    assert row.split() == ["m-1", "600", "ms", "600", "ms", "1", "1", "1500", "$0.0125"]
+    assert row.split() == ["m-1", "1", "600", "ms", "600", "ms", "1", "1500", "$0.0125"]
 
 
 def test_a_failure_that_nobody_tried_again() -> None:
