@@ -1,4 +1,6 @@
-"""An MCP server as a process of its own, on any version of the SDK: `mcp_server.py stdio|http FILE`.
+"""An MCP server as a process of its own, on any version of the SDK: `mcp_server.py HOW FILE`.
+
+HOW is `stdio`, `http`, `sse` or, from version 2 on, `resumed`, where a tool breaks the stream off that it answers on.
 
 Writes a line of JSON for each span it makes, and for each message its tools got, to FILE. Over HTTP it prints its
 port first.
@@ -78,14 +80,45 @@ def _server(file: Write) -> Any:
     return server
 
 
-def _http(server: Any) -> None:
+def _resumable(server: Any) -> Any:
+    """The server on streamable HTTP, with streams that go on where they broke off."""
+    from mcp.server.mcpserver import Context
+    from mcp.server.streamable_http import EventMessage, EventStore
+
+    async def interrupted(ctx: Context) -> str:
+        await ctx.close_sse_stream()
+        await asyncio.sleep(0.05)
+        return "done"
+
+    server.tool()(interrupted)
+
+    class Kept(EventStore):
+        def __init__(self) -> None:
+            self._events: list[tuple[str, Any]] = []
+
+        async def store_event(self, stream_id: str, message: Any) -> str:
+            self._events.append((stream_id, message))
+            return str(len(self._events))
+
+        async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
+            last = int(last_event_id)
+            stream_id = self._events[last - 1][0]
+            for number, (of_stream, message) in enumerate(self._events[last:], last + 1):
+                if of_stream == stream_id and message is not None:
+                    await send_callback(EventMessage(message, str(number)))
+            return stream_id
+
+    return server.streamable_http_app(event_store=Kept(), retry_interval=20)
+
+
+def _http(app: Any) -> None:
     import uvicorn
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()  # who connects before the server runs waits for it
         print(listening.getsockname()[1], flush=True)
-        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+        config = uvicorn.Config(app, log_level="error")
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -100,8 +133,12 @@ def main(how: str, file: str) -> None:
     server = _server(written)
     if how.startswith("stdio"):
         server.run()
+    elif how.startswith("sse"):
+        _http(server.sse_app())
+    elif how.startswith("resumed"):
+        _http(_resumable(server))
     else:
-        _http(server)
+        _http(server.streamable_http_app())
 
 
 if __name__ == "__main__":

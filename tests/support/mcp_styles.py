@@ -63,6 +63,17 @@ async def over_http(url: str) -> AsyncIterator[Any]:
         yield session
 
 
+@asynccontextmanager
+async def over_sse(url: str) -> AsyncIterator[Any]:
+    """A session with a server that listens and answers on a stream of its own."""
+    import mcp
+    from mcp.client.sse import sse_client
+
+    async with sse_client(url) as streams, mcp.ClientSession(*streams) as session:
+        await session.initialize()
+        yield session
+
+
 def messages_in(file: Path) -> list[Any]:
     """The lines of JSON that a server has written."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

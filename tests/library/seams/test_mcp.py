@@ -6,6 +6,8 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from support.agent_loops import MODEL, USER, asking, use
 from support.mcp_raw_http import RawServer
-from support.mcp_styles import carried, over_http, over_stdio
+from support.mcp_styles import carried, over_http, over_sse, over_stdio
 from support.model_server import CHAT, ModelServer, Reply
 
 import agentprof
@@ -62,6 +64,18 @@ def written(file: Path) -> list[RawSpan]:
     ]
 
 
+@contextmanager
+def listening(how: str, file: Path) -> Iterator[str]:
+    """The address of a server that runs in a process of its own."""
+    command = [sys.executable, "-W", "ignore", str(SERVER), how, str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.terminate()
+
+
 def only(captured: Captured, name: str) -> tuple[ReadableSpan, dict[str, Any]]:
     (span,) = captured.named(name)
     return span, dict(span.attributes or {})
@@ -104,30 +118,54 @@ def test_c3_a_server_over_stdio_joins_the_trace(captured: Captured, tmp_path: Pa
 @pytest.mark.parametrize("propagates", [True, False])
 def test_c3_a_server_over_http_joins_where_it_may(tmp_path: Path, propagates: bool) -> None:
     """`propagate_to` says which servers get a `traceparent`; none gets the baggage of the task."""
+    _joins_where_it_may("http+agentprof", "/mcp", over_http, tmp_path, propagates)
+
+
+@pytest.mark.parametrize("propagates", [True, False])
+def test_a_server_over_sse_joins_where_it_may(tmp_path: Path, propagates: bool) -> None:
+    """What is sent by POST is answered on another stream; the rest is the same."""
+    pytest.importorskip("mcp.client.sse")
+    _joins_where_it_may("sse+agentprof", "/sse", over_sse, tmp_path, propagates)
+
+
+def _joins_where_it_may(how: str, path: str, over: Any, tmp_path: Path, propagates: bool) -> None:
     file = tmp_path / "server.jsonl"
     file.touch()
-    command = [sys.executable, str(SERVER), "http+agentprof", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        url = f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"
 
-        async def work() -> None:
-            async with over_http(url) as session:
-                with agentprof.task("agent"):
-                    result = await session.call_tool("add", {"a": 1, "b": 2})
-                    assert result.content[0].text == "3"
+    async def work(url: str) -> None:
+        async with over(url + path) as session:
+            with agentprof.task("agent"):
+                result = await session.call_tool("add", {"a": 1, "b": 2})
+                assert result.content[0].text == "3"
 
-        try:
-            with capture(propagate_to=["127.0.0.1"] if propagates else []) as captured:
-                asyncio.run(work())
-        finally:
-            server.terminate()
+    with listening(how, file) as url, capture(propagate_to=["127.0.0.1"] if propagates else []) as captured:
+        asyncio.run(work(url))
     span, _ = only(captured, "execute_tool add")
     assert span.context is not None
     inside = next(line for line in lines(file) if line.get("name") == "adding")
     called = next(line for line in lines(file) if "called" in line)
     assert (inside["trace_id"] == f"{span.context.trace_id:032x}") is propagates
     assert called["baggage"] == []
+
+
+@pytest.mark.skipif(not SELF_TRACING, reason="the server of this version is set up otherwise")
+def test_a_tool_whose_stream_breaks_off_is_one_run(captured: Captured, tmp_path: Path) -> None:
+    """The client asks for the rest by the last event's id: one run, from the call to its result."""
+
+    async def work(url: str) -> agentprof.Task:
+        async with over_http(url + "/mcp") as session:
+            with agentprof.task("agent") as task:
+                result = await session.call_tool("interrupted", {})
+                assert result.content[0].text == "done"
+        return task
+
+    with listening("resumed", tmp_path / "f") as url:
+        summary = asyncio.run(work(url)).summary()
+    span, said = only(captured, "execute_tool interrupted")
+    assert "error.type" not in said
+    assert (span.end_time or 0) - (span.start_time or 0) >= 50_000_000
+    assert {name: (row.runs, row.errors) for name, row in summary.tools.items()} == {"interrupted": (1, 0)}
+    assert summary.warnings == []
 
 
 def test_calls_at_once(captured: Captured, tmp_path: Path) -> None:
