@@ -31,6 +31,7 @@ from agentprof_collector.stores.group_answers import group_sums
 from agentprof_collector.stores.ids import FIRST_TRACES, hashes, id_rows
 
 _T = TypeVar("_T")
+_LATEST_NS: Final = 2**63 - 1
 _TABLES: Final = (
     "spans",
     "task_traces",
@@ -282,11 +283,11 @@ class ClickHouseStore(Closing):
         self._command(outcomes, before=before_ns)
         left = self._ask(
             "SELECT start_ns, end_ns FROM tasks FINAL WHERE start_ns < {early:Int64}",
-            early=before_ns + AROUND_NS,
+            early=min(before_ns + AROUND_NS, _LATEST_NS),
         )
         measured = (
             "DELETE FROM energy_windows WHERE end_ns < {before:Int64} AND arrived_ns < {before:Int64} "
-            "AND NOT arrayExists((task_start, task_end) -> task_start < end_ns + {around:Int64} "
+            "AND NOT arrayExists((task_start, task_end) -> task_start - {around:Int64} < end_ns "
             "AND task_end > start_ns - {around:Int64}, {starts:Array(Int64)}, {ends:Array(Int64)})"
         )
         starts, ends = [start_ns for start_ns, _ in left], [end_ns for _, end_ns in left]

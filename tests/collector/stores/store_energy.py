@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+import msgspec
 from support.spans import task
 
 from agentprof.model import EnergyWindow
@@ -72,7 +73,16 @@ class StoreEnergy:
         store.forget(far + 2000 * second)
         assert set(store.windows_of(["gpu1:8000"], 0, 2 * far)) == set(windows[1:5])
         store.forget(2 * far + 1)
-        assert store.tasks() == store.windows_of(["gpu1:8000"], 0, 2 * far) == []
+        assert store.windows_of(["gpu1:8000"], 0, 2 * far) == []
+        # Clocks say what they like.
+        last = task("root", 2**63 - 2, 2**63 - 1, id="a", trace_id="trace of a")
+        store.add_spans([last], pairs_of([last]), arrived_ns=2 * far)
+        recompute(store, ["trace of a"])
+        latest = msgspec.structs.replace(window(0, 1), start_ns=2**63 - 3, end_ns=2**63 - 2)
+        store.add_windows([latest, window(0, 1)], arrived_ns=far)
+        store.forget(2 * far)
+        store.forget(2**63 - 1)
+        assert store.windows_of(["gpu1:8000"], 0, 2**63 - 1) == [latest]
 
     def test_windows_last_and_are_forgotten(
         self, open_store: Callable[[], AbstractContextManager[Store]]
