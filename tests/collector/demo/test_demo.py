@@ -69,7 +69,8 @@ def test_the_five_tasks(demo_run: Demo) -> None:
         ("tidy files", "failure", {"customer": "globex"}),
     ]
     assert all(task["complete"] and task["task_source"] == "declared" for task in tasks)
-    assert [task["warnings"] for task in tasks] == [[]] * 5
+    # Of the times only a busy machine makes a warning.
+    assert {warning["code"] for task in tasks for warning in task["warnings"]} <= {"timing_faults"}
 
 
 def test_every_timeline_sums_to_the_wall(demo_run: Demo) -> None:
