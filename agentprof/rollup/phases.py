@@ -160,9 +160,8 @@ def _away(last: _Last, named: list[Segment], rest: int) -> int:
 def _without_first_token(last: _Last) -> tuple[list[Segment], bool]:
     client_ns = min(last.client_ns, last.length)
     room = last.length - client_ns
-    parts = ("wait",) if "wait" in last.phases else ("queue", "prefill")
-    if {"queue", "prefill"} <= last.phases.keys():
-        parts = ("queue", "prefill")
+    divided = bool({"queue", "prefill"} & last.phases.keys())
+    parts = ("wait",) if "wait" in last.phases and not divided else ("queue", "prefill")
     names = ("connect", "network", *parts, "generation")
     fitted, cut = _fit(last.those(names), room)
     rest = room - sum(phase.ns for phase in fitted.values())

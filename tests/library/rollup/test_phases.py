@@ -151,3 +151,14 @@ def test_evidence_that_does_not_fit_is_cut_and_said(
     filled = fill_phases(Call(**known), 100)
     assert [(segment.name, segment.ns) for segment in filled.segments] == expected
     assert filled.overflow
+
+
+def test_a_part_of_the_wait_is_kept_beside_it() -> None:
+    """Without a first token, too: a queue or a prefill that is reported has its length, whatever was waited."""
+    for name in ("queue", "prefill"):
+        for waited in (0, 5, 70):
+            call = Call(phases={name: reported(30), "wait": observed(waited)})
+            filled = fill_phases(call, 100)
+            assert {s.name: s.ns for s in filled.segments} == {name: 30, "model": 70}
+            assert not filled.overflow
+    assert fill_phases(Call(phases={"prefill": reported(30), "wait": observed(0)}), 0).overflow
