@@ -146,6 +146,11 @@ class Call:
         self._attachment = Attachment(_context.with_call(self._span, current), current)
         self._token: Token[Call | None] = _current.set(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self._open
+
     def leave(self) -> None:
         """The SDK method is about to return or raise: the call is no longer current."""
         try:
@@ -198,7 +203,7 @@ class Call:
         self._attempt_over(failed_at, status)
         self.pause_over()
         self._answered = False
-        self._first_byte = self._refused = None
+        self._first_byte = self._headers_at = self._refused = self.headers = self.status_code = None
 
     # --- answers ---------------------------------------------------------------------------------
     def headers_arrived(self, status_code: int) -> bool:
@@ -335,6 +340,25 @@ class Call:
         if self._refused is not None:
             self._attempt_over(end, self._refused)
             error_type = error_type or self._refused
+        try:
+            self._describe(said, end)
+        except Exception:
+            _guard.failed("what a call says")
+        try:
+            if error_type is not None:
+                said[attributes.ERROR_TYPE] = error_type
+                self._span.set_status(StatusCode.ERROR)
+            set_on(self._span, said)
+            if self._task is not None:
+                self._task.count_call(answer.usage, answer.cost_usd)
+        finally:
+            if self._task is not None:
+                self._task.note_ended(self._span)
+            self._span.end(end + self._anchor)
+
+    def _describe(self, said: dict[str, AttributeValue], end: int) -> None:
+        """Add what is known of the request, its answer and their times."""
+        answer, arrivals = self._answer, self._arrivals
         if self.headers is not None:
             refused = self._refused is not None or not self._answered
             if self._dialect.reads_headers and not refused:
@@ -368,14 +392,6 @@ class Call:
             from agentprof import _estimate
 
             _estimate.say_estimate(said, answer, self._dialect, body)
-        if error_type is not None:
-            said[attributes.ERROR_TYPE] = error_type
-            self._span.set_status(StatusCode.ERROR)
-        set_on(self._span, said)
-        if self._task is not None:
-            self._task.count_call(answer.usage, answer.cost_usd)
-            self._task.note_ended(self._span)
-        self._span.end(end + self._anchor)
 
     def _until_headers(self) -> int | None:
         """From the last request to its headers, without what it took to get a connection."""

@@ -33,7 +33,7 @@ def open_scope(kind: type[Scope] | None = None) -> Scope | None:
     if _runtime.active() is None or current_scope() is not None:
         return None
     call = _calls.current_call()
-    if call is not None and call._open:
+    if call is not None and call.is_open:
         return None
     return Scope() if kind is None else kind()
 
@@ -119,7 +119,7 @@ class ScopeOfTarget(Scope):
         call = self.call
         if call is not None and call.is_waiting and (call.failed_as is None or target != self._target):
             call.end_as_it_was()
-        if call is not None and call.is_over:
+        if call is not None and not call.is_open:
             self.call = None
         if self.call is None:
             self._target = target
@@ -155,11 +155,6 @@ class RepeatedCall(Call):
     def is_waiting(self) -> bool:
         """Whether the last attempt is over, and the call is not."""
         return self._open and self._held and self._over_at != 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended: its answer was read, say."""
-        return not self._open
 
     @property
     def failed_as(self) -> str | None:

@@ -31,7 +31,7 @@ _OF_THESE_BYTES: Final = (
 def is_inside_a_call() -> bool:
     """Whether a call is being made here; the context of what was started in one may hold it after its end."""
     call = _calls.current_call()
-    return call is not None and call._open
+    return call is not None and call.is_open
 
 
 def wanted(method: str, path: str) -> Dialect | None:
@@ -62,6 +62,13 @@ def _may_know(host: str) -> bool:
     """Whether our spans may be named to a host."""
     runtime = _runtime.active()
     return runtime is not None and runtime.settings.propagates_to(host)
+
+
+def keep_from(call: Call, headers: MutableMapping[str, str], host: str) -> None:
+    """Take a `traceparent` that names the call out of headers that go to a host that may not know it."""
+    said = headers.get("traceparent")
+    if said is not None and not _may_know(host) and f"{call._span.get_span_context().span_id:016x}" in said:
+        del headers["traceparent"]
 
 
 def without_us(headers: MutableMapping[str, str], host: str) -> None:
@@ -109,7 +116,7 @@ def begin(
 def call_of(owner: Any) -> Call | None:
     """The open call if this client makes it: an exchange of another one, to log in say, is none of its own."""
     call = _calls.current_call()
-    return call if call is not None and call.owner is owner and call._open else None
+    return call if call is not None and call.owner is owner and call.is_open else None
 
 
 def traceparent(call: Call, host: str) -> str | None:

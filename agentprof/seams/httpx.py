@@ -85,7 +85,7 @@ def begin(client: Any, request: Any) -> Call | Attachment | None:
     # While the call of an SDK is open here its requests are no calls of their own. They all pass here: it is looked
     # for without calling `is_inside_a_call`.
     call = _calls.current_call()
-    if (call is not None and call._open) or _runtime.active() is None:
+    if (call is not None and call.is_open) or _runtime.active() is None:
         return None
     try:
         url = request.url
@@ -107,6 +107,8 @@ def _exchange(original: Callable[..., Any]) -> Callable[..., Any]:
     def _send_single_request(self: Any, request: Any) -> Any:
         call = _http.call_of(self)
         if call is None:
+            if "_content" not in vars(request) or request.method != "POST":  # not what an SDK has made
+                _redirected(request)
             return original(self, request)
         sent = _to_send(call, request)
         try:
@@ -126,6 +128,8 @@ def _exchange_async(original: Callable[..., Any]) -> Callable[..., Any]:
     async def _send_single_request(self: Any, request: Any) -> Any:
         call = _http.call_of(self)
         if call is None:
+            if "_content" not in vars(request) or request.method != "POST":  # not what an SDK has made
+                _redirected(request)
             return await original(self, request)
         sent = _to_send(call, request)
         try:
@@ -165,6 +169,19 @@ def _to_send(call: Call, request: Any) -> Any:
     except Exception:
         _guard.failed("the start of an attempt")
         return request
+
+
+def _redirected(request: Any) -> None:
+    """Take the `traceparent` of an SDK's call out of a request that leads to a host that may not know it.
+
+    The library copies headers into what it makes of a redirect, which has no body of its own or is a GET; no SDK sees it.
+    """
+    try:
+        call = _calls.current_call()
+        if call is not None:
+            _http.keep_from(call, request.headers, request.url.host)
+    except Exception:
+        _guard.failed("a redirect")
 
 
 def _give_back(error: BaseException, sent: Any, request: Any) -> None:

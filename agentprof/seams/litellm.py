@@ -100,7 +100,7 @@ def _end(scope: Scope, error: BaseException | None, result: Any = None) -> None:
     try:
         call = scope.call
         scope.end(error)
-        if call is not None and not call.is_over and _is_stream(result):
+        if call is not None and call.is_open and _is_stream(result):
             _call_of[result] = call
     except Exception:
         _guard.failed("the end of a call")

@@ -130,7 +130,7 @@ def _exchange(original: Callable[..., Any]) -> Callable[..., Any]:
 def _call_of(adapter: Any) -> Call | None:
     """The open call if it is made by a session with this adapter."""
     call = _calls.current_call()
-    if call is None or not call._open:
+    if call is None or not call.is_open:
         return None
     adapters = getattr(call.owner, "adapters", None)
     return call if adapters and any(adapter is one for one in adapters.values()) else None

@@ -23,7 +23,7 @@ from opentelemetry import context as otel_context
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
-from agentprof import _calls, _connecting, _guard
+from agentprof import _calls, _connecting, _guard, attributes
 from agentprof.seams import _mcp
 from agentprof.testing import capture
 
@@ -159,6 +159,23 @@ def test_whatever_of_a_call_fails(monkeypatch: pytest.MonkeyPatch, server: Model
                     patching.setattr(_calls.Call, method, _broken)
                     assert (method, what, outcome(USES[name], url, what == "stream")) == (method, what, bare)
     assert _guard.counts()
+
+
+@pytest.mark.parametrize("part", ["say_answer", "say_times", "say_reported_times", "say_headers", "set_on"])
+@pytest.mark.parametrize("name", USES)
+def test_what_a_call_says_fails(
+    monkeypatch: pytest.MonkeyPatch, server: ModelServer, name: str, part: str
+) -> None:
+    """Its span ends all the same, with what is known from its beginning."""
+    monkeypatch.setattr(_calls, part, _broken)
+    for what in ("whole", "stream", "repeated", "refused"):
+        server.replies = list(REPLIES[what])
+        with capture() as captured:
+            outcome(USES[name], server.url + "/chat/completions", what == "stream")
+        for span in captured.spans:
+            assert (span.attributes or {})[attributes.REQUEST_MODEL] == "m"
+            assert (span.end_time or 0) >= (span.start_time or 0) > 0
+        assert captured.spans
 
 
 def _broken(*args: Any, **kwargs: Any) -> Any:
