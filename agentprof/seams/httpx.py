@@ -174,7 +174,8 @@ def _to_send(call: Call, request: Any) -> Any:
 def _redirected(request: Any) -> None:
     """Take the `traceparent` of an SDK's call out of a request that leads to a host that may not know it.
 
-    The library copies headers into what it makes of a redirect, which has no body of its own or is a GET; no SDK sees it.
+    The library copies headers into what it makes of a redirect, which has no body of its own or is a GET; no SDK
+    sees it.
     """
     try:
         call = _calls.current_call()
