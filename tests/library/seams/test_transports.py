@@ -77,3 +77,32 @@ def test_a_deployment_of_azure(server: ModelServer, captured: Captured) -> None:
     said = dict(span.attributes or {})
     assert said[attributes.PROVIDER] == "azure.ai.openai"
     assert (said[attributes.REQUEST_MODEL], said[attributes.OUTPUT_TOKENS]) == ("mine", 6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("status", [307, 302])
+@pytest.mark.parametrize("transport", ["own", "httpx"])
+def test_a_redirect_to_a_host_that_may_not_know(server: ModelServer, transport: str, status: int) -> None:
+    """What the library makes of it says nothing of us, whether it posts again or gets; the program's own stays."""
+    elsewhere = server.url.replace("127.0.0.1", "localhost") + "/chat/completions"
+    options: Any = {} if transport == "own" else {"http_client": httpx.Client(follow_redirects=True)}
+
+    def ask(**more: Any) -> None:
+        server.sent.clear()
+        server.replies = [Reply(b"", status, {"location": elsewhere}), Reply.json(CHAT)]
+        with openai.OpenAI(base_url=server.url, api_key="x", **options) as to:
+            to.chat.completions.create(model="m", messages=MESSAGES, **more)
+
+    own = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    with capture(propagate_to=["127.0.0.1"]) as captured:
+        ask()
+        assert ["traceparent" in sent.headers for sent in server.sent] == [True, False]
+        if transport == "own":
+            ask(extra_headers={"traceparent": own})
+            assert [sent.headers["traceparent"] for sent in server.sent] == [own, own]
+    with capture(propagate_to=["127.0.0.1", "localhost"]):
+        if transport == "own":
+            ask()
+            assert ["traceparent" in sent.headers for sent in server.sent] == [True, True]
+    assert captured.spans[0].attributes is not None
+    assert captured.spans[0].attributes[attributes.OUTPUT_TOKENS] == 6
