@@ -73,8 +73,10 @@ def is_ours(context: Context | None = None) -> bool:
 
 def _call_here() -> Call | None:
     """The call that is open here, or that an SDK has yet to send or to repeat."""
-    scope = _repeated.current_scope()
-    return _calls.current_call() or (scope.call if scope is not None else None)
+    call, scope = _calls.current_call(), _repeated.current_scope()
+    if call is not None and call.is_open:  # what was started in a call may outlive it
+        return call
+    return scope.call if scope is not None else None
 
 
 def keeping_back(context: Context) -> Context:

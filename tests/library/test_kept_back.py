@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -143,6 +145,33 @@ def test_other_requests(server: ModelServer) -> None:
         client.get("https://service.example/answer")
     to_provider, to_service = transport.sent
     assert to_provider is None
+    assert to_service is not None
+
+
+def test_what_was_started_in_a_call_and_outlives_it(server: ModelServer) -> None:
+    """Is no part of it: a service of the program's own that it asks joins the trace."""
+    transport = _Traced(answer=httpx.Response(200, json={}))
+    over = threading.Event()
+
+    def later() -> None:
+        assert over.wait(10)
+        with httpx.Client(transport=transport) as client:
+            client.get("https://service.example/answer")
+
+    started = threading.Thread(target=later)
+
+    class Starts(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            context = contextvars.copy_context()
+            started.run = lambda: context.run(later)  # type: ignore[method-assign]
+            started.start()
+            return super().handle_request(request)
+
+    with capture(propagate_to=()), httpx.Client(transport=Starts()) as client, agentprof.task("t"):
+        client.post(f"{server.url}/chat/completions", json=BODY)
+        over.set()
+        started.join()
+    (to_service,) = transport.sent
     assert to_service is not None
 
 
