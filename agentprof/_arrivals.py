@@ -134,7 +134,7 @@ class Arrivals:
         return max(last, self.token_stamps[-1]) if last is not None and self.token_stamps else last
 
     def _decode(self, raw: bytes, now: int) -> None:
-        data = raw if self._decoder is None else b"".join(self._decoder.decode(raw))
+        data = raw if self._decoder is None else self._decompressed(raw)
         if self._read is None and self._begin(now, data):
             self._collect(data)
             return
@@ -155,6 +155,12 @@ class Arrivals:
         # Of the other events nothing but their arrival counts while their text is all that changes.
         if tokens == CONTENT and len(found) == 1 and self._may_learn and not self._events.rest:
             self._learn(data)
+
+    def _decompressed(self, raw: bytes) -> bytes:
+        try:
+            return b"".join(self._decoder.decode(raw))  # type: ignore[union-attr]
+        except Exception:
+            return b""  # the body is damaged, as the program's own decompressor tells it
 
     def _learn(self, data: bytes) -> None:
         dialect = self._dialect

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gzip
 import multiprocessing
 import os
 import socket
@@ -189,6 +190,22 @@ def test_what_measures_connecting(monkeypatch: pytest.MonkeyPatch, server: Model
     with capture():
         for use in USES.values():
             assert "ZeroDivisionError" not in outcome(use, server.url + "/chat/completions", False)
+
+
+@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("damage", ["cut", "bent", "no gzip"])
+def test_damaged_bodies(server: ModelServer, name: str, damage: str) -> None:
+    """The program is told as without us, and nothing of it is a failure of ours."""
+    packed = gzip.compress(b"".join(piece for piece in STREAM if isinstance(piece, bytes)))
+    sent = {"cut": packed[:-12], "bent": packed[:40] + b"bent" + packed[44:], "no gzip": b"data: {}"}[damage]
+    reply = Reply([sent], headers={"content-type": "text/event-stream", "content-encoding": "gzip"})
+    server.replies = [reply]
+    bare = outcome(USES[name], server.url + "/chat/completions", True)
+    server.replies = [reply]
+    with capture() as captured:
+        assert outcome(USES[name], server.url + "/chat/completions", True) == bare
+    assert _guard.counts() == {}
+    assert len(captured.spans) == 1
 
 
 class _Unspeakable(requests.ConnectionError):
