@@ -82,11 +82,16 @@ def test_workers_that_a_pool_kills(
         CALL
         + f"""
     import multiprocessing
+    def begin(barrier):
+        global both
+        both = barrier
     def piece(number):
+        both.wait(60)  # a worker that is killed while it starts has told nothing yet
         call()
         return number
     if __name__ == "__main__":
-        with multiprocessing.get_context("{method}").Pool(2) as pool:
+        kind = multiprocessing.get_context("{method}")
+        with kind.Pool(2, begin, (kind.Barrier(2),)) as pool:
             assert pool.map(piece, range(4)) == [0, 1, 2, 3]
     """
     )
