@@ -66,7 +66,6 @@ class Call:
         "_first_byte",
         "_headers_at",
         "_model_of_path",
-        "_open",
         "_pid",
         "_propagate",
         "_refused",
@@ -80,6 +79,7 @@ class Call:
         "connecting",
         "headers",
         "hides_usage",
+        "is_open",
         "owner",
         "status_code",
     )
@@ -109,7 +109,7 @@ class Call:
 
             self._dialect = _estimate.counting(dialect, self._answer)
         self._arrivals: Arrivals | None = None
-        self._open = True
+        self.is_open = True
         self._answered = False
         self._failed_at = 0
         self._failed: list[FailedAttempt] = []
@@ -145,11 +145,6 @@ class Call:
             task.note_open(self._span)
         self._attachment = Attachment(_context.with_call(self._span, current), current)
         self._token: Token[Call | None] = _current.set(self)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not ended."""
-        return self._open
 
     def leave(self) -> None:
         """The SDK method is about to return or raise: the call is no longer current."""
@@ -269,36 +264,36 @@ class Call:
     def stream_over(self, now: int) -> None:
         """The body came to its end."""
         arrivals = self._arrivals
-        if not self._open or arrivals is None:
+        if not self.is_open or arrivals is None:
             return
         try:
             arrivals.complete()
-            end = now if arrivals.last_chunk is None or not self._answered_whole else arrivals.last_chunk
-            self._finish(end, stream_end="complete" if self._answered_whole else "truncated")
+        except Exception:
+            _guard.failed("reading the end of a body")
+        try:
+            whole = self._answer.is_complete
+            end = now if arrivals.last_chunk is None or not whole else arrivals.last_chunk
+            self._finish(end, stream_end="complete" if whole else "truncated")
         except Exception:
             _guard.failed("the end of a stream")
-
-    @property
-    def _answered_whole(self) -> bool:
-        return bool(self._answer.finish_reasons) or self._answer.whole
 
     def stream_left(self) -> None:
         """The body was closed or dropped, perhaps before its end."""
         arrivals = self._arrivals
-        if not self._open or arrivals is None:
+        if not self.is_open or arrivals is None:
             return
         try:
             end = arrivals.last_chunk if arrivals.last_chunk is not None else stamp_ns()
             # SDKs close a stream at its closing mark, before the end of the body.
             cut = "truncated" if arrivals.closing_mark else "abandoned"
-            stream_end = "complete" if self._answered_whole else cut
+            stream_end = "complete" if self._answer.is_complete else cut
             self._finish(end, stream_end=stream_end, status="cancelled")
         except Exception:
             _guard.failed("a stream that was left")
 
     def stream_failed(self, error: BaseException, now: int) -> None:
         """Reading the body raised."""
-        if not self._open:
+        if not self.is_open:
             return
         try:
             status = failure_kind(error)
@@ -309,16 +304,11 @@ class Call:
 
     # --- the span --------------------------------------------------------------------------------
     def _finish(
-        self,
-        end: int,
-        *,
-        error_type: str | None = None,
-        stream_end: str | None = None,
-        status: str = "",
+        self, end: int, *, error_type: str | None = None, stream_end: str | None = None, status: str = ""
     ) -> None:
-        if not self._open:
+        if not self.is_open:
             return
-        self._open = False
+        self.is_open = False
         _reading.discard(self)
         if os.getpid() != self._pid:
             return

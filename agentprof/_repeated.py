@@ -154,7 +154,7 @@ class RepeatedCall(Call):
     @property
     def is_waiting(self) -> bool:
         """Whether the last attempt is over, and the call is not."""
-        return self._open and self._held and self._over_at != 0
+        return self.is_open and self._held and self._over_at != 0
 
     @property
     def failed_as(self) -> str | None:
@@ -189,7 +189,7 @@ class RepeatedCall(Call):
             What stands for it from now on: what is still held of the attempt before can end nothing any more.
         """
         goes_on = copy.copy(self)
-        self._open = False
+        self.is_open = False
         _calls._reading.discard(self)
         goes_on._begin_attempt()
         return goes_on

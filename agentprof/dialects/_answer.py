@@ -82,3 +82,8 @@ class Answer:
         """Kind of an error the body reports although the status was 200."""
         self.received: Received | None = None
         """What was generated, where that is counted."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has said that it is, by a finish reason or else."""
+        return bool(self.finish_reasons) or self.whole

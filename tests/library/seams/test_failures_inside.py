@@ -24,7 +24,7 @@ from opentelemetry import context as otel_context
 from support.model_server import CHAT, STREAM, ModelServer, Reply
 
 import agentprof
-from agentprof import _calls, _connecting, _guard, attributes
+from agentprof import _arrivals, _calls, _connecting, _guard, attributes
 from agentprof.seams import _mcp
 from agentprof.testing import capture
 
@@ -190,6 +190,18 @@ def test_what_measures_connecting(monkeypatch: pytest.MonkeyPatch, server: Model
     with capture():
         for use in USES.values():
             assert "ZeroDivisionError" not in outcome(use, server.url + "/chat/completions", False)
+
+
+@pytest.mark.parametrize("name", USES)
+def test_the_end_of_a_body_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, server: ModelServer, name: str
+) -> None:
+    """The call is over all the same."""
+    monkeypatch.setattr(_arrivals.Arrivals, "complete", _broken)
+    server.replies = [Reply.stream(STREAM)]
+    with capture() as captured:
+        outcome(USES[name], server.url + "/chat/completions", True)
+    assert len(captured.spans) == 1
 
 
 @pytest.mark.parametrize("name", USES)
