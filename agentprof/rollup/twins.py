@@ -183,7 +183,7 @@ def _best_by_scope(
     nested: dict[int, set[str | None]],
     places: Places,
 ) -> list[Node]:
-    """For every other scope the twin with the largest overlap, then the earlier start."""
+    """For every other scope the twin with the largest overlap, then the nearest interval, then the earlier start."""
     found = {
         id(other): other
         for key in _looked_for_under(node)
@@ -199,7 +199,7 @@ def _best_by_scope(
     best: dict[str, Node] = {}
     for other in sorted(found.values(), key=lambda other: other.order):
         kept = best.get(other.span.scope)
-        if kept is None or _overlap(node, other) > _overlap(node, kept):
+        if kept is None or _likeness(node, other) > _likeness(node, kept):
             best[other.span.scope] = other
     return [best[scope] for scope in sorted(best)]
 
@@ -218,8 +218,12 @@ def _same_interval(a: Node, b: Node) -> bool:
     return abs(a.start - b.start) <= TOLERANCE_NS and abs(a.end - b.end) <= TOLERANCE_NS
 
 
-def _overlap(a: Node, b: Node) -> int:
-    return min(a.end, b.end) - max(a.start, b.start)
+def _likeness(a: Node, b: Node) -> tuple[int, int]:
+    """The larger, the more they are alike.
+
+    The inner of two has as much in common with all that hold it: of calls made at once the nearest is its other report.
+    """
+    return min(a.end, b.end) - max(a.start, b.start), -abs(a.start - b.start) - abs(a.end - b.end)
 
 
 def _join(inner: Node, others: list[Node]) -> None:
