@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from support.collector_server import CollectorServer, free_port
+from support.real_programs import eventually
 
 import agentprof
 from agentprof import _export
@@ -239,6 +240,11 @@ def test_a_child_notes_the_time_anew(run: Run) -> None:
     )
 
 
+def _none_but(before: set[str]) -> bool | None:
+    """Whether no thread of ours is there that was not before; None: not yet."""
+    return {t.name for t in threading.enumerate() if t.name.startswith("agentprof")} <= before or None
+
+
 def test_switching_on_and_off_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred times on one provider: no thread, no hook of forks, no processor more than the first time."""
     hooks: list[object] = []
@@ -258,7 +264,7 @@ def test_switching_on_and_off_leaves_nothing(monkeypatch: pytest.MonkeyPatch) ->
         for number in range(1, 100):
             once(number)
         assert _export._processors_of(provider) == processors
-        assert {t.name for t in threading.enumerate() if t.name.startswith("agentprof")} <= before
+        eventually(lambda: _none_but(before), "the end of the threads")  # they end by themselves
         assert not [t for t in threading.enumerate() if t.name == "agentprof-send"]
         assert collector.names == [str(number) for number in range(100)]
     assert hooks == []
