@@ -77,7 +77,8 @@ _TASK_ID: dict[str, Any] = {
     "required": True,
     "description": (
         "The task's id, percent-encoded (a slash in it is `%2F`), or a beginning or end of it that no other "
-        "task has; `…` stands for anything between the two."
+        "task has; `…` stands for anything between the two. The ids `.` and `..` stand in the query instead, as "
+        "`?id=..` behind an empty id."
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT},
 }

@@ -160,8 +160,10 @@ class _Delivery:
     def close(self) -> None:
         """Send what is left."""
         with self._worker:
-            self._sent()
-            self._send()
+            try:
+                self._sent()
+            finally:
+                self._send()
 
     def _sent(self) -> None:
         """Wait for what is being sent; raises what went wrong there that nobody expected."""
@@ -174,10 +176,12 @@ class _Delivery:
             try:
                 with open_source(self._db, self._url, writing=True) as source:
                     source.record_energy(some)
-            except AgentprofError as error:
+            except BaseException as error:
                 with self._changing:
                     self._waiting.extendleft(reversed(some))
                     self._forget_the_oldest()
+                if not isinstance(error, AgentprofError):
+                    raise
                 if not self._failing:
                     _log.warning("windows are kept here for now: %s", error)
                 self._failing, self.why = True, str(error)

@@ -104,10 +104,14 @@ def _groups(store: Store, selection: Selection) -> tuple[list[dict[str, Any]], d
     if len(found) <= most:
         return found, None
     shown = dearest(found, most)
-    (first,) = [group for group in found if group not in shown]
-    (every,) = store.groups(selection.tops)
+    kept = set(map(id, shown))
+    (first,) = [group for group in found if id(group) not in kept]
+    # Asked for after the others: tasks may have come or gone meanwhile.
+    every = next(iter(store.groups(selection.tops)), None)
+    if every is None:
+        return shown, None
     cost_usd = None
-    if first["total_cost_usd"] is not None:
+    if first["total_cost_usd"] is not None and every["total_cost_usd"] is not None:
         with localcontext(EXACT):
             cost_usd = every["total_cost_usd"] - sum(group["total_cost_usd"] for group in shown)
     tasks = every["tasks"] - sum(group["tasks"] for group in shown)
