@@ -137,7 +137,7 @@ def say_times(
         return
     untrue = HELD_BACK if at_once else _not_of_the_engine(arrivals.token_stamps, late, gaps)
     if untrue is not None:
-        answer.timing_faults += (f"inter_token: {untrue}",)
+        answer.timing_faults += (untrue,)
     elif gaps is not None:
         said[attributes.INTER_TOKEN + "p50"] = gaps.p50_ns / _NS
         said[attributes.INTER_TOKEN + "p95"] = gaps.p95_ns / _NS

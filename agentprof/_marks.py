@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -194,7 +195,8 @@ class Mark(Generic[Handle]):
         current, running = otel_context.get_current(), self._running
         for opened in reversed([*running]):  # a copy: others may leave meanwhile
             if opened.context is current:
-                running.remove(opened)
+                with contextlib.suppress(ValueError):  # another thread, whose own is gone, may have taken it
+                    running.remove(opened)
                 return opened
         try:
             return running.pop()

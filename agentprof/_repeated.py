@@ -202,7 +202,7 @@ class RepeatedCall(Call):
         self._answer = Answer()
         if received is not None:
             self._answer.received = type(received)()
-        self._arrivals = self._first_byte = self._refused = self._failed_as = None
+        self._arrivals = self._first_byte = self._headers_at = self._refused = self._failed_as = None
         self._answered = self._broke = self.hides_usage = False
         self.body = self.headers = self.status_code = None
         self._over_at = 0

@@ -151,11 +151,8 @@ def load_config(path: str | Path | None = None) -> Config:
     except FileNotFoundError as error:
         msg = f"{path}: there is no such file{named_by}"
         raise ConfigError(msg) from error
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # no text, a NUL in the path, a home that is not there
+    except (OSError, ValueError, RuntimeError) as error:
+        # There may be no text, a NUL in the path, a home that is not there.
         msg = f"{path}: cannot be read{named_by}: {error}"
         raise ConfigError(msg) from error
     return parse_config(text, str(path))
@@ -193,7 +190,7 @@ class _TextLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
-        for key, _ in node.value:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(
                     None,

@@ -44,18 +44,21 @@ def wanted(method: str, path: str) -> Dialect | None:
 
 
 def hush(host: str) -> Attachment | None:
-    """For a request that is no call as far as can be told, but goes to a host of models: no task in the baggage.
+    """For a request that is no call as far as can be told, but goes to a host of models: nothing of ours is sent.
 
-    The program's own instrumentation would send it on.
+    The program's own instrumentation would send the task on that the baggage names, and perhaps our span.
 
     Returns:
         What is to be detached after the request; None: nothing is to be hidden.
     """
-    context = otel_context.get_current()
-    if not _context.is_named(context) or provider_of(host) is None:
+    if provider_of(host) is None:
         return None
-    hushed = _context.hushed(context)
-    return Attachment(hushed if _may_know(host) else _kept_back.keeping_back(hushed))
+    context = otel_context.get_current()
+    is_named, may_know = _context.is_named(context), _may_know(host)
+    if not is_named and (may_know or not _kept_back.is_ours(context)):
+        return None
+    hushed = _context.hushed(context) if is_named else context
+    return Attachment(hushed if may_know else _kept_back.keeping_back(hushed))
 
 
 def _may_know(host: str) -> bool:
@@ -157,8 +160,13 @@ def failed(
         status_of: Tells what kind of failure it was, where that is not the error itself.
     """
     try:
+        status = status_of(error)
+    except Exception:
+        _guard.failed("what kind of failure it was")
+        status = failure_kind(error)
+    try:
         call.leave()
-        call.failed(error, status_of(error))
+        call.failed(error, status)
     except Exception:
         _guard.failed("a failed call")
 

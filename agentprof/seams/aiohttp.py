@@ -98,7 +98,7 @@ def _connect(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def connect(self: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         call = _calls.current_call()
-        if call is None:
+        if call is None or not call.is_open:
             return await original(self, req, *args, **kwargs)
         _to_send(call, req)
         stretch = Stretch(call, "tcp")

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from agentprof import _calls, _guard, _runtime
 from agentprof._calls import Call
+from agentprof._context import Attachment
 from agentprof._failures import failure_kind
 from agentprof._patching import Patch
 from agentprof._providers import provider_of
@@ -42,6 +43,11 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _begin(self, args, kwargs)
         if call is None:
             return original(self, *args, **kwargs)
+        if isinstance(call, Attachment):
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                call.detach()
         try:
             response = original(self, *args, **kwargs)
         except BaseException as error:
@@ -54,8 +60,8 @@ def _send(original: Callable[..., Any]) -> Callable[..., Any]:
     return send
 
 
-def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    """Start a call if this request is one to a model."""
+def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Attachment | None:
+    """Start a call if this request is one to a model; or hide the task from a host of models."""
     if _http.is_inside_a_call() or _runtime.active() is None:
         return None
     try:
@@ -71,7 +77,7 @@ def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call 
             # Written by an instrumentation that stands above this, into the request that it was given.
             _http.without_us(request.headers, url.hostname or "")
         if dialect is None or asked is None:
-            return None
+            return _http.hush(url.hostname or "")
         return _http.begin(session, dialect, asked, url.scheme, url.hostname or "", url.port, body)
     except Exception:
         _guard.failed("the start of a call")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import io
 import pickle
 import threading
 from collections.abc import Iterator
@@ -137,15 +138,42 @@ def test_spans_of_the_program_are_sent_as_without_us(server: ModelServer) -> Non
     assert quiet.sent == [f"00-{'ab' * 16}-{'cd' * 8}-01"]
 
 
-def test_other_requests(server: ModelServer) -> None:
+@pytest.mark.parametrize("mark", [agentprof.task, agentprof.step, agentprof.tool])
+def test_other_requests(mark: Any) -> None:
     """Those to a known provider that are no calls say nothing; a service of the program's own joins the trace."""
     transport = _Traced(answer=httpx.Response(200, json={}))
-    with capture(propagate_to=()), httpx.Client(transport=transport) as client, agentprof.task("t"):
+    with capture(propagate_to=()), httpx.Client(transport=transport) as client, mark("t"):
         client.get("https://api.openai.com/v1/models")
         client.get("https://service.example/answer")
     to_provider, to_service = transport.sent
     assert to_provider is None
     assert to_service is not None
+
+
+@pytest.mark.parametrize("mark", [agentprof.task, agentprof.step])
+def test_other_requests_of_requests(mark: Any) -> None:
+    """The same below a session, where an instrumentation of urllib3 stands: nor does the task go out in the baggage."""
+    sent: dict[str, dict[str, str]] = {}
+
+    class Adapter(requests.adapters.HTTPAdapter):
+        def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+            carrier: dict[str, str] = {}
+            with trace.use_span(trace.NoOpTracer().start_span("urllib3")):
+                propagate.inject(carrier)
+            sent[str(request.url)] = carrier
+            answer = requests.Response()
+            answer.status_code, answer.url, answer.request = 200, str(request.url), request
+            answer.raw, answer._content = io.BytesIO(), b"{}"
+            return answer
+
+    provider, service = "https://api.openai.com/v1/models", "https://service.example/answer"
+    with capture(propagate_to=()), requests.Session() as session, mark("t"):
+        session.mount("https://", Adapter())
+        for url in (provider, service):
+            session.get(url)
+    assert sent[provider] == {}
+    assert "traceparent" in sent[service]
+    assert ("baggage" in sent[service]) == (mark is agentprof.task)
 
 
 def test_what_was_started_in_a_call_and_outlives_it(server: ModelServer) -> None:

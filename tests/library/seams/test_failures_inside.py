@@ -235,7 +235,7 @@ class _Unspeakable(requests.ConnectionError):
 
 @pytest.mark.parametrize("name", ["requests", "aiohttp"])
 def test_errors_that_cannot_be_looked_at(server: ModelServer, name: str) -> None:
-    """The program gets the error that its own parts raise."""
+    """The program gets the error that its own parts raise, and the call has ended with it."""
     thrown = _Unspeakable()
 
     class Adapter(requests.adapters.HTTPAdapter):
@@ -258,9 +258,10 @@ def test_errors_that_cannot_be_looked_at(server: ModelServer, name: str) -> None
     def post() -> None:
         Session().post(server.url + "/chat/completions", json=BODY)
 
-    with capture(), pytest.raises(_Unspeakable) as raised:
+    with capture() as captured, pytest.raises(_Unspeakable) as raised:
         asyncio.run(run()) if name == "aiohttp" else post()
     assert raised.value is thrown
+    assert [(span.attributes or {})[attributes.ERROR_TYPE] for span in captured.spans] == ["_Unspeakable"]
 
 
 class _Opaque:
