@@ -116,9 +116,9 @@ def _processors_of(provider: TracerProvider) -> Sequence[SpanProcessor]:
 
 
 def _is_idle(processor: SpanProcessor) -> bool:
-    """Whether a processor sends nothing anywhere."""
+    """Whether a processor sends nothing anywhere, or only the rest of what it has."""
     return isinstance(processor, TaskProcessor) or (
-        isinstance(processor, ExportProcessor) and processor.worker is None
+        isinstance(processor, ExportProcessor) and (processor.worker is None or processor not in _exports)
     )
 
 

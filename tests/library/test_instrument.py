@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from importlib.metadata import entry_points
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import agentprof
-from agentprof import _guard, _instrument, _prices, _worker, attributes
+from agentprof import _export, _guard, _instrument, _prices, _worker, attributes
+from agentprof._destinations import ToExporter
 from agentprof._instrument import AgentprofInstrumentor
 
 
@@ -380,3 +382,28 @@ def test_the_entry_point() -> None:
         pass
     assert [span.name for span in exporter.get_finished_spans()] == ["t"]
     assert list(instrumentor.instrumentation_dependencies()) == []
+
+
+def test_switching_on_while_the_export_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is closing exports nothing new: there is another export then, as there is one after it."""
+    close = _export.close
+    provider = TracerProvider(shutdown_on_exit=False)
+    first, second = exporters = [InMemorySpanExporter(), InMemorySpanExporter()]
+    made = iter(exporters)
+
+    def closed(exports: Any) -> None:
+        monkeypatch.setattr(_export, "close", close)
+        agentprof.instrument(tracer_provider=provider)
+        close(exports)
+
+    monkeypatch.setattr(_export, "_destination", lambda settings: ToExporter(next(made)))
+    agentprof.instrument(tracer_provider=provider)
+    monkeypatch.setattr(_export, "close", closed)
+    with agentprof.step("before"):
+        pass
+    agentprof.uninstrument()
+    with agentprof.step("after"):
+        pass
+    agentprof.uninstrument()
+    assert [span.name for span in first.get_finished_spans()] == ["before"]
+    assert [span.name for span in second.get_finished_spans()] == ["after"]
