@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,12 +61,11 @@ class CollectProcess:
     ) -> None:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed at the end)
         self.process = subprocess.Popen(
-            [*_COMMAND, "--db", str(database), *ports.options(), *options],
+            [*_limited(largest_file_bytes), *_COMMAND, "--db", str(database), *ports.options(), *options],
             env=os.environ | (environment or {}),
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            preexec_fn=_limited(largest_file_bytes),
         )
         self.printed: list[str] = []
         assert self.process.stdout is not None
@@ -129,13 +128,15 @@ def start_and_kill(database: Path, ports: Ports, after_s: float) -> None:
         process.kill()
 
 
-def _limited(largest_file_bytes: int | None) -> Callable[[], None] | None:
-    if largest_file_bytes is None:
-        return None
+_LIMIT = """
+import os, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Beyond the limit writing fails, if the signal that comes with it is ignored. Set by the process itself: a function
+run between fork and exec meets the threads of gRPC that the tests have."""
 
-    def limit() -> None:
-        # Beyond the limit writing fails, if the signal that comes with it is ignored.
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file_bytes, resource.RLIM_INFINITY))
 
-    return limit
+def _limited(largest_file_bytes: int | None) -> list[str]:
+    return [] if largest_file_bytes is None else [sys.executable, "-c", _LIMIT, str(largest_file_bytes)]

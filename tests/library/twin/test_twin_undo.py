@@ -27,6 +27,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.model_server import CHAT, ModelServer, Reply
+from support.real_programs import eventually
 
 import agentprof
 from agentprof import _guard, _instrument, _recent
@@ -203,11 +204,15 @@ def test_a_hundred_times_leaves_nothing(server: ModelServer, monkeypatch: pytest
 
     for _ in range(_recent.TASKS + 1):  # spans of the latest tasks are kept for their summaries
         once()
+    # The last thread of an export ends by itself, and with it what it holds.
+    assert eventually(
+        lambda: None if "agentprof-export" in state()["threads"] else True, "the end of a thread"
+    )
     settled, ours = state(), _ours()
     for _ in range(100):
         once()
-    assert state() == settled
-    assert _ours() - ours == Counter()
+    assert eventually(lambda: True if state() == settled else None, "the state there was")
+    assert eventually(lambda: True if _ours() - ours == Counter() else None, "the end of all objects")
     assert settled["processors"] == 3  # the program's, the one that knows tasks, the one that exports
     assert _attributes(owners) == before
     for exporter in (theirs, mine):
