@@ -160,12 +160,12 @@ def failed(
         status_of: Tells what kind of failure it was, where that is not the error itself.
     """
     try:
-        status = status_of(error)
-    except Exception:
-        _guard.failed("what kind of failure it was")
-        status = failure_kind(error)
-    try:
         call.leave()
+        try:
+            status = status_of(error)
+        except Exception:
+            _guard.failed("what kind of failure it was")
+            status = failure_kind(error)
         call.failed(error, status)
     except Exception:
         _guard.failed("a failed call")
